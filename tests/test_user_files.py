@@ -70,7 +70,7 @@ def test_a_directory_of_another_user_is_refused(place: Path) -> None:
 
 def test_a_directory_in_a_place_where_everybody_can_exchange_it_is_refused(place: Path) -> None:
     place.chmod(0o777)
-    with pytest.raises(StateError, match="everybody can exchange"):
+    with pytest.raises(StateError, match="every user can exchange"):
         make_private_directory(str(place / "a/b"))
 
 
@@ -83,7 +83,7 @@ def test_a_directory_below_a_sticky_one_such_as_tmp_is_fine(place: Path) -> None
 def test_a_sticky_directory_of_another_user_is_no_shelter(place: Path) -> None:
     place.chmod(0o1777)
     os.chown(place, ORDINARY_USER, -1)
-    with pytest.raises(StateError, match="everybody can exchange"):
+    with pytest.raises(StateError, match="every user can exchange"):
         make_private_directory(str(place / "a"))
 
 
@@ -111,7 +111,7 @@ def test_a_link_of_our_own_into_an_open_place_is_refused(place: Path, tmp_path: 
     (tmp_path / "open/in").mkdir(mode=0o700)
     (tmp_path / "open").chmod(0o777)
     (place / "link").symlink_to(tmp_path / "open/in")
-    with pytest.raises(StateError, match="everybody can exchange"):
+    with pytest.raises(StateError, match="every user can exchange"):
         make_private_directory(str(place / "link"))
 
 

@@ -1,9 +1,8 @@
 """Files that belong to the user alone: private directories, whole-or-nothing writes, locks, remembered parses.
 
-Everything byleave keeps about a user goes through here. A directory that somebody else owns or can write to is refused,
-because whoever can change our memory decides for us.
-
-Files of approvals: changed as a whole, by one writer at a time, or not at all.
+Everything byleave keeps about a user goes through here. A directory that another user owns or can write to is refused,
+because a user who can change what byleave remembers decides what it allows. `rewrite` changes a file as a whole, by one
+writer at a time, or not at all.
 """
 
 import marshal
@@ -81,9 +80,9 @@ def refuse_shared(path: str, found: os.stat_result) -> None:
 
 
 def refuse_detours(path: str) -> None:
-    """Refuse a path if somebody else laid a link in it, or could: in a directory that all may write to.
+    """Refuse a path if another user laid a link in it, or could: in a directory that all may write to.
 
-    In a sticky one, such as /tmp, only the owner of an entry can exchange it, and whoever owns the directory itself.
+    In a sticky one, such as /tmp, only the owner of an entry and the owner of the directory can exchange it.
     """
     linked = False
     for name in _prefixes(os.path.abspath(path)):
@@ -101,7 +100,7 @@ def read_private(path: str, *, limit: int, links: bool = False) -> bytes | None:
     try:
         if _lstat(path) is None:
             return None
-        # The way first: once nobody else can change it, what is opened at its end is what was meant.
+        # The path first: once no other user can change it, what is opened at its end is what was meant.
         refuse_shared(directory := os.path.dirname(path), os.stat(directory))
         refuse_detours(path)
         content = _read_plain(path, 0 if links else os.O_NOFOLLOW, limit)
@@ -159,13 +158,13 @@ def write_private(path: str, content: bytes, *, durable: bool = True) -> None:
 
 
 def sweep_unfinished(path: str) -> None:
-    """Remove what writers of `path` left half-written when they died; for whoever holds the lock all of them hold."""
+    """Remove what writers of `path` left half-written when they died. The caller holds the lock that they all take."""
     directory, name = os.path.split(path)
     try:
         for entry in os.listdir(directory):
             if entry.startswith(f".{name}."):
                 os.unlink(os.path.join(directory, entry))
-    except OSError:  # they are only in the way, and nobody reads them
+    except OSError:  # no program reads them
         return
 
 
@@ -258,7 +257,7 @@ def _checksum(value: bytes) -> bytes:
 
 
 def _owners() -> tuple[int, ...]:
-    """Return who may own what is ours: this user, and whoever owns the machine (in a container, perhaps not 0)."""
+    """Return who may own the files of this user: the user, and the owner of / (in a container, perhaps not 0)."""
     return os.geteuid(), 0, os.stat("/").st_uid
 
 
@@ -298,10 +297,10 @@ def _is_link(path: str) -> bool:
         raise StateError(
             f"{quoted(path)} is a link that another user made", hint="set BYLEAVE_HOME to a directory of yours"
         )
-    everybody = stat.S_ISDIR(found.st_mode) and found.st_mode & 0o002
-    if everybody and not (own and found.st_mode & stat.S_ISVTX):
+    writable_by_all = stat.S_ISDIR(found.st_mode) and found.st_mode & 0o002
+    if writable_by_all and not (own and found.st_mode & stat.S_ISVTX):
         hint = f"run: chmod o-w {shown(path)}, or set BYLEAVE_HOME to a directory of yours"
-        raise StateError(f"everybody can exchange what lies in {quoted(path)}", hint=hint)
+        raise StateError(f"every user can exchange what lies in {quoted(path)}", hint=hint)
     return linked
 
 
@@ -321,9 +320,9 @@ def _sync_directory(path: str) -> None:
 
 
 def rewrite(path: str, lock: str, change: "Callable[[], bytes | None]", *, limit: int) -> None:
-    """Replace a file by what `change` makes of it while nobody else changes it; None leaves it as it is.
+    """Replace a file by what `change` makes of it while no other program changes it; None leaves it as it is.
 
-    `lock` is the name of the lock beside it. Whoever dies meanwhile leaves the file as it was.
+    `lock` is the name of the lock beside it. A process that dies meanwhile leaves the file as it was.
     """
     directory = make_private_directory(os.path.dirname(path))
     try:
@@ -332,7 +331,7 @@ def rewrite(path: str, lock: str, change: "Callable[[], bytes | None]", *, limit
             content = change()
             if content is None:
                 return
-            if len(content) > limit:  # nobody could read it again
+            if len(content) > limit:  # it could not be read again
                 raise StateError(f"{quoted(path)} would be too large", hint="revoke what is not needed")
             write_private(path, content)
     except OSError as error:

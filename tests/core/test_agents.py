@@ -14,7 +14,7 @@ import amounts
 import byleave
 from byleave.core.action import CallAction, parse_action
 from byleave.core.agents import Agent, AgentReach, Agents, ListEntry
-from byleave.core.calls import could_call, decide_call
+from byleave.core.calls import could_call, could_use, decide_call
 from byleave.core.decision import ALLOW, DENY, Verdict, verdict_tree
 from byleave.core.patterns import NameIndex, oddity, pattern_problem
 from byleave.core.policy import CompiledPolicy
@@ -75,11 +75,11 @@ def test_the_batch_command_answers_every_case(tmp_path: Path) -> None:
 def test_a_listing_shows_what_is_not_denied(case: dict[str, Any]) -> None:
     policy, agent = rules(case["policy"]), case["agent"]
     tools = {
-        server: sorted(t for t in names if policy.could_call(agent, server, t))
+        server: sorted(t for t in names if could_call(policy, agent, server, t))
         for server, names in case["inventory"].items()
     }
     assert sorted(f"{server}__{tool}" for server, names in tools.items() for tool in names) == case["expect"]["flat"]
-    assert sorted(s for s in case["inventory"] if policy.could_call(agent, s, None)) == case["expect"]["list_servers"]
+    assert sorted(s for s in case["inventory"] if could_call(policy, agent, s, None)) == case["expect"]["list_servers"]
 
 
 # The seed's examples, each by its title: (server, tool) to the answer.
@@ -387,22 +387,22 @@ def test_the_suggestion_is_what_would_allow_it(
     ],
 )
 def test_resources_and_prompts_follow_the_server(agent: dict[str, Any], kind: str, name: str, *, wanted: bool) -> None:
-    assert rules(of({"a": agent})).could_use("a", "db", kind, name) is wanted
+    assert could_use(rules(of({"a": agent})), "a", "db", kind, name) is wanted
 
 
 def test_a_rule_that_denies_the_server_hides_its_resources() -> None:
     tree = {**OPEN, "rules": [{"deny": {"call": {"server": "db"}}}]}
-    assert not rules(tree).could_use("a", "db", "resources", "x:y")
-    assert rules(tree).could_use("a", "other", "resources", "x:y")
+    assert not could_use(rules(tree), "a", "db", "resources", "x:y")
+    assert could_use(rules(tree), "a", "other", "resources", "x:y")
 
 
 def test_a_server_is_open_while_a_rule_leaves_one_of_its_tools() -> None:
     opened, closed = {"allow": {"call": {"server": "db", "tool": "get"}}}, {"deny": {"call": {"server": "db"}}}
     for order, wanted in (([opened, closed], True), ([closed, opened], False)):
         policy = rules({**OPEN, "rules": order})
-        assert policy.could_call("a", "db", "get") is wanted
-        assert policy.could_call("a", "db", None) is wanted
-        assert not policy.could_call("a", "db", "put")
+        assert could_call(policy, "a", "db", "get") is wanted
+        assert could_call(policy, "a", "db", None) is wanted
+        assert not could_call(policy, "a", "db", "put")
 
 
 # What always holds.
@@ -462,7 +462,7 @@ def test_what_is_hidden_is_denied_whatever_the_arguments(
 ) -> None:
     policy = rules(tree)
     decided = {decide_call(policy, CallAction(server, tool, each, agent)).decision for each in arguments}
-    if not policy.could_call(agent, server, tool):
+    if not could_call(policy, agent, server, tool):
         assert decided == {DENY}
 
 
@@ -472,7 +472,7 @@ def test_a_tool_that_is_shown_has_a_server_that_is_shown(
     tree: dict[str, Any], agent: str, server: str, tool: str
 ) -> None:
     policy = rules(tree)
-    assert policy.could_call(agent, server, None) or not policy.could_call(agent, server, tool)
+    assert could_call(policy, agent, server, None) or not could_call(policy, agent, server, tool)
 
 
 @settings(max_examples=amounts.of(600, 60), deadline=None)
@@ -481,7 +481,7 @@ def test_without_argument_rules_a_listing_says_exactly_what_a_call_is_answered(
     agents: dict[str, Any], agent: str, server: str, tool: str
 ) -> None:
     policy = rules({"agents": agents})
-    assert policy.could_call(agent, server, tool) == (
+    assert could_call(policy, agent, server, tool) == (
         decide_call(policy, CallAction(server, tool, None, agent)).allowed
     )
 
@@ -509,8 +509,8 @@ def test_an_untrusted_file_never_loosens_and_shows_nothing_more(
     alone, both = (compile_layers(layers, around).policy for layers in ([mine], [mine, others]))
     asked = action.agent, action.server, action.tool
     assert decide_call(both, action).decision >= decide_call(alone, action).decision
-    assert alone.could_call(*asked) or not both.could_call(*asked)
-    if not both.could_call(*asked):
+    assert could_call(alone, *asked) or not could_call(both, *asked)
+    if not could_call(both, *asked):
         assert decide_call(both, action).decision is DENY
 
 
@@ -525,7 +525,7 @@ def test_a_managed_deny_is_never_lost(
     policy = compile_layers(layers, around).policy
     if agents is not None and agents.denial(agent, server, "tools", tool) is not None:
         assert decide_call(policy, CallAction(server, tool, None, agent)).decision is DENY
-        assert not policy.could_call(agent, server, tool)
+        assert not could_call(policy, agent, server, tool)
 
 
 def _united(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

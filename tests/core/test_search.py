@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from byleave import compile_policy
-from byleave.core.search import Selection
+from byleave.core.selection import Selection
 from byleave.policy.live_policy import LivePolicy
 from byleave.translate.call import ToolCall, Where
 from byleave.translate.translate import translate

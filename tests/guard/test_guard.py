@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from byleave.core.decision import ALLOW, ASK, DENY, Permit, RuleRef, Verdict
+from byleave.core.decision import ALLOW, ASK, DENY, RuleRef, Verdict
+from byleave.core.permit import Permit
 from byleave.core.redact import Redactor
 from byleave.errors import InputError, UnsafePathError
 from byleave.guard.evaluation import ELSEWHERE, FOR_GOOD, FOR_SESSION, NO, NO_PERSON, ONCE, SILENCE, Who

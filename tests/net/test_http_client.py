@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from byleave.core.action import FileAction, UrlAction
-from byleave.core.decision import ALLOW, Permit, RuleRef, Verdict
+from byleave.core.decision import ALLOW, RuleRef, Verdict
 from byleave.core.net_rules import NetRule
+from byleave.core.permit import Permit
 from byleave.errors import RequestError
 from byleave.net.http_client import MOST_KEPT, HttpClient, HttpRequest, HttpResponse
 from byleave.protocol.http_body import CodingError, DecodedTooLargeError, decoded

@@ -4,12 +4,15 @@ from typing import Any
 
 import pytest
 
+from byleave.core.action import CommandAction
+from byleave.core.decision import DENY
 from byleave.net.http_client import HttpRequest
 from byleave.protocol.json_codec import PLAIN
 from byleave.sdk import vfs
-from byleave.sdk.testing import Harness, Outcome, RecordedRequest
+from byleave.sdk.testing import Harness, HarnessHost, Outcome, RecordedRequest, World
 from byleave.sdk.vfs import Host
 from byleave.toolhost.codec import TOOLS
+from byleave.workspace.in_memory import ProjectInMemory
 from protocol.vfs_cases import Case, load_conversations
 
 FILES: dict[str, str | bytes] = {"src/a.rs": "fn main() {}\n", "img.bin": b"\xff\x00", ".env": "TOKEN=x\n"}
@@ -67,6 +70,13 @@ def test_access_is_judged_by_the_real_rules() -> None:
     assert "AccessDenied" in text_of(harness, refused(lambda host: host.write(".git/hooks/x", "x")))
     listed = harness.call(lambda host: repr(host.list_dir(".")))
     assert listed.text == repr(vfs.Listing((vfs.Entry("img.bin", "file"), vfs.Entry("src", "dir")), 1))
+
+
+def test_what_needs_approval_is_refused_as_no_person_ever_replies() -> None:
+    world = World(ProjectInMemory({}), None, {}, {}, {})
+    guard = HarnessHost(world, {"name": "t"}, "call", (), None).guard
+    evaluation = guard.check(CommandAction("git push"))
+    assert (evaluation.verdict.decision, evaluation.allowed, guard.troubles) == (DENY, False, [])
 
 
 def test_access_that_no_configuration_could_hold_is_an_error_of_the_test() -> None:

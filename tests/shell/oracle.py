@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from byleave.record import Record
-from byleave.shell.model import Command, Reading, Word
+from byleave.shell.model import Command, Reading
 from byleave.shell.reader import read_command
 from byleave.shell.syntax import cursor
+from byleave.shell.syntax.tree import Word
 from byleave.shell.syntax.vocabulary import BUILTIN_NAMES
 from shell.generator import NAMES
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from byleave.core.closed_places import ClosedPlaces, Covered
-from byleave.core.search import Selection
+from byleave.core.selection import Selection
 from byleave.policy.load import Workspace
 from byleave.workspace.covered import covered_below
 
@@ -129,7 +129,7 @@ def test_a_sandbox_needs_no_links(tmp_path: Path) -> None:
 def test_a_link_with_a_name_that_no_tool_may_pass_counts_too(tmp_path: Path) -> None:
     _make(tmp_path, ".env", "src/a")
     (tmp_path / "src/a:b").symlink_to("../.env")
-    assert _covered(tmp_path, [{"deny": {"path": ".env"}}], "src").may_cover
+    assert _covered(tmp_path, [{"deny": {"path": ".env"}}], "src").places
 
 
 def test_a_link_out_of_the_workspace_with_a_closed_name_counts(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_link_out_of_the_workspace_with_a_closed_name_counts(tmp_path: Path) -
 def test_too_many_entries_leave_the_answer_open(tmp_path: Path) -> None:
     _make(tmp_path, *[f"a/{number}" for number in range(50)])
     found = _covered(tmp_path, [{"deny": {"path": "**/.env"}}], most_entries=20)
-    assert (found.names, found.complete, found.may_cover) == ((), False, True)
+    assert (found.names, found.complete) == ((), False)
 
 
 def test_too_little_time_leaves_the_answer_open(tmp_path: Path) -> None:

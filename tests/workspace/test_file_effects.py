@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from byleave.core.action import FileAction, MoveAction, SearchAction
-from byleave.core.decision import ALLOW, Permit, RuleRef, Verdict
+from byleave.core.decision import ALLOW, RuleRef, Verdict
 from byleave.core.fs_rules import FsTarget
+from byleave.core.permit import Permit
 from byleave.errors import TooLargeError, UnsafePathError
 from byleave.workspace.file_effects import (
     delete_file,

@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from byleave.core.action import FileAction, MoveAction
-from byleave.core.decision import ALLOW, Permit, Verdict
+from byleave.core.decision import ALLOW, Verdict
+from byleave.core.permit import Permit
 from byleave.core.redact import SecretFilter
 from byleave.errors import RequestError, UnsafePathError
 from byleave.guard.open import guard_for

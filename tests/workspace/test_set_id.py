@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from byleave.core.action import FileAction, MoveAction
-from byleave.core.decision import ALLOW, Permit, Verdict
+from byleave.core.decision import ALLOW, Verdict
+from byleave.core.permit import Permit
 from byleave.workspace.file_effects import move_file, write_file
 from byleave.workspace.opening import Anchor
 from byleave.workspace.resolve import Root

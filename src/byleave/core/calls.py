@@ -113,6 +113,11 @@ def could_call(policy: CompiledPolicy, agent: str | None, server: str, tool: str
     return all(_could(view, subject, server, tool) for view in policy.views)
 
 
+def could_use(policy: CompiledPolicy, agent: str | None, server: str, kind: str, name: str) -> bool:
+    """Whether a server's resource (by its URI) or prompt is not denied; `kind` is "resources" or "prompts"."""
+    return decide_use(policy, agent, server, kind, name).decision is not DENY
+
+
 def _could(view: "PolicyView", subject: MatchContext, server: str, tool: str | None) -> bool:
     agents = view.agents
     if view.denies_only:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from byleave.core.patterns import Glob
     from byleave.core.policy import CompiledPolicy
     from byleave.core.rules import CompiledRule
-    from byleave.core.search import Selection
+    from byleave.core.selection import Selection
 
     # Patterns that are partly matched, each with the number of the name that comes next.
     Progress = frozenset[tuple["PathPattern", int]]
@@ -63,11 +63,6 @@ class Covered(Record):
 
     places: tuple[CoveredPlace, ...] = ()
     complete: bool = True
-
-    @property
-    def may_cover(self) -> bool:
-        """Whether something is closed, or may be."""
-        return bool(self.places) or not self.complete
 
     @property
     def names(self) -> tuple[str, ...]:

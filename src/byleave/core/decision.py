@@ -1,9 +1,7 @@
-"""The answer to an action: a `Decision`, the `Verdict` that gives its reason and rules, and the `Permit` of an allow.
+"""The answer to an action: a `Decision`, and the `Verdict` that gives its reason and rules.
 
-An effect takes a Permit and nothing else, so that no caller can forget to decide first. `verdict_tree` is the JSON
-shape that other programs rely on.
-
-How a verdict becomes prose. The words come from the verdict itself, never from a second look at the rules.
+`verdict_tree` is the JSON shape that other programs rely on; `explain` is the text for people. Both use the words of
+the verdict itself and never look at the rules a second time. What an allow permits to be done: `permit`.
 """
 
 from byleave.record import Record
@@ -21,11 +19,6 @@ if TYPE_CHECKING:
 
         @property
         def source(self) -> str: ...
-
-    from typing import NoReturn
-
-    from byleave.core.action import Action
-    from byleave.core.fs_rules import FsTarget, RefusedPath
 
 
 WORDS = ("allow", "ask", "deny")
@@ -229,33 +222,6 @@ def _is_utf8(path: str) -> bool:
 
 def _strictness(verdict: Verdict) -> int:
     return verdict.decision
-
-
-class Permit(Record):
-    """An action, where its paths led when it was decided, and the verdict that allowed it."""
-
-    action: "Action"
-    places: "tuple[FsTarget | RefusedPath, ...]"
-    verdict: "Verdict"
-
-    def __init__(self, action: "Action", places: "tuple[FsTarget | RefusedPath, ...]", verdict: "Verdict") -> None:
-        if verdict.decision is not ALLOW:
-            raise PermissionError(f"no permit without an allowed verdict: {verdict.reason}")
-        # A permit is for the action that was decided, once and here: it can be neither changed nor sent elsewhere.
-        _set_action(self, action)
-        _set_places(self, places)
-        _set_verdict(self, verdict)
-
-    def replace(self, **_changes: object) -> "NoReturn":
-        """Refuse: another action needs a permit of its own."""
-        raise PermissionError("a permit cannot be changed: ask again")
-
-    def __reduce__(self) -> "NoReturn":
-        raise PermissionError("a permit cannot be copied or sent: ask again")
-
-
-# A record's fields cannot be assigned; these are the slots themselves.
-_set_action, _set_places, _set_verdict = [getattr(Permit, name).__set__ for name in Permit.field_names()]
 
 
 def explain(verdict: Verdict) -> str:

@@ -1,14 +1,12 @@
-"""Globs over paths: `**` is any number of names, `*`, `?` and `[..]` stay within one. Pure.
+"""Patterns from configuration, over paths, texts and names. Pure; none takes long, whatever text it meets.
 
-A pattern is taken apart once; matching walks names, so that no pattern can make it slow.
+`Glob` is over paths: `**` is any number of names, `*`, `?` and `[..]` stay within one. It is taken apart once, and
+matching walks names. Patterns over texts are globs or RE2's syntax.
 
-Patterns from configuration, globs and RE2's syntax: none of them takes long, whatever text it meets.
-
-Names and patterns over names, as `fnmatchcase` reads them: found without walking through all of them. Pure.
-
-A pattern is filed under what it holds literally: the whole name, how it starts, or how it ends. So a look-up costs one
-step for each length that occurs, however many patterns there are; only those without any literal end are tried one by
-one. Start at `NameIndex`. Which names are not what they seem: `oddity`.
+`NameIndex` finds the patterns, as `fnmatchcase` reads them, that match a name. A pattern is filed under what it holds
+literally: the whole name, how it starts, or how it ends. So a look-up costs one step for each length that occurs,
+however many patterns there are; only those without any literal end are tried one by one. `oddity` says which names are
+not what they seem.
 """
 
 from byleave.core.fs_rules import fold

@@ -107,22 +107,6 @@ class CompiledPolicy(Record):
                     verdicts.append(verdict)
         return with_help(strictest(verdicts), verdicts[1:])
 
-    def could_call(self, agent: str | None, server: str, tool: str | None) -> bool:
-        """Whether some arguments exist for which a call is not denied; without a tool, whether the server is open."""
-        from byleave.core.calls import could_call
-
-        return could_call(self, agent, server, tool)
-
-    def could_use(self, agent: str | None, server: str, kind: str, name: str) -> bool:
-        """Whether a server's resource (by its URI) or prompt is not denied; `kind` is "resources" or "prompts"."""
-        return self.decide_use(agent, server, kind, name).decision is not DENY
-
-    def decide_use(self, agent: str | None, server: str, kind: str, name: str) -> Verdict:
-        """Return the verdict on a resource or prompt of a server."""
-        from byleave.core.calls import decide_use
-
-        return decide_use(self, agent, server, kind, name)
-
 
 NO_RULE = RuleRef("no rule matches", BUILT_IN, ASK)
 

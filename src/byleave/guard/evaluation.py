@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from byleave.core.action import Action
-    from byleave.core.decision import Permit
+    from byleave.core.permit import Permit
     from byleave.policy.live_policy import ResolvedAction
 
     class Asker(Protocol):

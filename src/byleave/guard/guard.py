@@ -12,9 +12,10 @@ import os
 from time import monotonic
 
 from byleave.core.action import LOCAL, CallAction, OtherAction, action_tree, parse_action
-from byleave.core.decision import ALLOW, ASK, DENY, WORDS, Permit, shared_tree, strictest
+from byleave.core.decision import ALLOW, ASK, DENY, WORDS, shared_tree, strictest
 from byleave.core.file_decision import with_grants
 from byleave.core.fs_rules import FsTarget
+from byleave.core.permit import Permit
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.approval_key import action_key
 from byleave.guard.evaluation import (

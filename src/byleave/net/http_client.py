@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Self
 
-    from byleave.core.decision import Permit
     from byleave.core.net_rules import NetRule
+    from byleave.core.permit import Permit
     from byleave.core.url import Target
     from byleave.protocol.http_exchange import ResponseEvent
     from byleave.protocol.http_head import Fields

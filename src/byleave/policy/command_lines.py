@@ -17,7 +17,7 @@ from byleave.core.command_files import OPERATIONS
 from byleave.core.command_line import CommandLine, Redirection
 from byleave.core.fs_rules import FsTarget
 from byleave.core.match_context import MatchPart
-from byleave.core.search import Selection
+from byleave.core.selection import Selection
 from byleave.policy.named_files import FileFinder, makes_links, own_place
 from byleave.shell.knowledge.command_facts import CommandFacts
 from byleave.shell.knowledge.named_files import moving_values, named_files

@@ -152,7 +152,8 @@ class LivePolicy:
         if next(self.compiled.policy.rule_tables(), None) is None:
             return None
         from byleave.core.closed_places import ClosedPlaces
-        from byleave.core.search import SearchedFiles, selection_of
+        from byleave.core.search import SearchedFiles
+        from byleave.core.selection import selection_of
         from byleave.workspace.covered import covered_below
 
         root, policy = self.root, self.compiled.policy
@@ -165,15 +166,21 @@ class LivePolicy:
 
     def could_call(self, agent: str | None, server: str, tool: str | None) -> bool:
         """Whether some arguments exist for which a call is not denied; without a tool, whether the server is open."""
-        return self._current().could_call(agent, server, tool)
+        from byleave.core.calls import could_call
+
+        return could_call(self._current(), agent, server, tool)
 
     def could_use(self, agent: str | None, server: str, kind: str, name: str) -> bool:
         """Whether a server's resource (by its URI) or prompt is not denied; `kind` is "resources" or "prompts"."""
-        return self._current().could_use(agent, server, kind, name)
+        from byleave.core.calls import could_use
+
+        return could_use(self._current(), agent, server, kind, name)
 
     def decide_use(self, agent: str | None, server: str, kind: str, name: str) -> "Verdict":
         """Return the verdict on a resource or prompt of a server."""
-        return self._current().decide_use(agent, server, kind, name)
+        from byleave.core.calls import decide_use
+
+        return decide_use(self._current(), agent, server, kind, name)
 
     def _current(self) -> "Rules":
         if monotonic() >= self._look_again:

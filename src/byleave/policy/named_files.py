@@ -9,9 +9,9 @@ from byleave.core.fs_rules import FsTarget, RefusedPath, is_under
 from byleave.core.match_context import NamedFile
 from byleave.shell.knowledge.named_files import can_be_moved, moving_values, named_files
 from byleave.shell.knowledge.possible_files import DELETE, READ, WRITE
-from byleave.shell.model import Piece, Word
 from byleave.shell.state import located
 from byleave.shell.syntax.redirects import is_descriptor_file
+from byleave.shell.syntax.tree import Piece, Word
 from byleave.shell.word_expansion import expanded
 from byleave.workspace.globbing import glob_paths
 

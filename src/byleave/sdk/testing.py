@@ -1,4 +1,4 @@
-"""Try a tool out, in the same process and without touching anything: files in memory, the real policy, the real bytes.
+"""Try a tool out in the same process and without touching anything: files in memory, the real policy, the real bytes.
 
     from byleave.sdk.testing import Harness
 
@@ -9,9 +9,8 @@
 `access` is what the tool's configuration would say; None is the default of a mediated tool, which may read files and
 nothing else; "all" allows everything there is in the harness.
 
-The host of the harness: the real policy, the real methods and the real messages, over files that are in memory.
-
-Only the ends are made up: no file, no server and no program is touched. For tests; nothing here is loaded by a tool.
+`HarnessHost` is the host at the other end. The policy, the guard, the methods and the messages are those of byleave;
+files, servers and programs are made up, and no action is ever approved. For tests: no tool loads this module.
 """
 
 from byleave.core.action import SUBSTITUTE, EnvAction
@@ -33,6 +32,7 @@ from byleave.sdk.tool import Tool
 from byleave.sdk.vfs import Host
 from byleave.sdk.vfs_conversation import ToolConversation
 from byleave.sdk.vfs_results import Completed, HttpReply, QuestionAsked
+from byleave.store.approvals import Approvals
 from byleave.text import quoted
 from byleave.toolhost.codec import TOOLS
 from byleave.toolhost.context import FORMAT_ARGUMENTS, context_tree
@@ -44,6 +44,7 @@ from byleave.toolhost.methods import READING, MethodService
 from byleave.toolhost.outcome import NeedsInput, outcome_tree
 from byleave.toolhost.process import ProcessOutput
 from byleave.toolhost.process_methods import ProcessMethods
+from byleave.user_files import ParseCache
 from byleave.workspace.in_memory import ProjectInMemory
 
 TYPE_CHECKING = False
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 
 TOOL = "t"
+_NO_DIRECTORY = "/dev/null/approvals"  # below a file, so nothing can ever be there
 _ALL = {"path": ".", "read": True, "write": True, "execute": True}
 
 
@@ -93,16 +95,16 @@ class HarnessHost:
     ) -> None:
         policy = _policy(world)
         scrub = SecretFilter()
-        self._guard = _guard(policy)
+        self.guard = _guard(policy)
         self._side = HostSide(TOOLS)
         self._inputs = list(inputs)
         self._cancel_at = cancel_at
         self._service = MethodService(
-            self._guard,
+            self.guard,
             TOOL,
             world.project,
             scrub,
-            others={} if action == FORMAT_ARGUMENTS else _others(world, self._guard, scrub),
+            others={} if action == FORMAT_ARGUMENTS else _others(world, self.guard, scrub),
             only=READING if action == FORMAT_ARGUMENTS else None,
         )
         self.requests: list[ToolRequest] = []
@@ -165,30 +167,23 @@ def _policy(world: World) -> LivePolicy:
 
 
 def _guard(policy: LivePolicy) -> Guard:
-    """Return a guard that never asks and keeps nothing."""
-    forgetful: Any = _Forgetful()
-    return Guard(policy, forgetful, forgetful, door="harness", now=lambda: "", mask=Redactor(), client_approves=None)
+    """Return a guard to which no person has ever replied, and which keeps no records."""
+    approvals = Approvals(_NO_DIRECTORY, ParseCache(None, ""))
+    return Guard(
+        policy, approvals, _NoRecords(), door="harness", now=lambda: "", mask=Redactor(), client_approves=None
+    )
 
 
-class _Forgetful:
-    """Approvals that approve nothing, and a log that is not kept."""
+class _NoRecords:
+    """An audit log that is not kept."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
-    def stamp(self) -> tuple[int, ...]:
-        return ()
-
-    def refresh(self) -> None:
-        """Do nothing: there is nothing that could have changed."""
-
-    def recalls(self, _key: str) -> bool:
-        return False
-
-    def append(self, _fields: "Mapping[str, Any]") -> int:
+    def append(self, _fields: "Mapping[str, Any]", /) -> int:
         return 0
 
-    def mask_with(self, _mask: Redactor) -> None:
+    def mask_with(self, _mask: Redactor, /) -> None:
         """Do nothing: nothing is kept."""
 
     def close(self) -> None:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
         """What values of one type look like."""
 
         @property
-        def wanted(self) -> str:
-            """What is wanted, in words: `a text`."""
+        def expected(self) -> str:
+            """What the value must be, in words: `a text`."""
             ...
 
         def schema(self) -> dict[str, Any]: ...
@@ -53,7 +53,7 @@ class Plain(Record):
     """A text, a number, true or false, nothing, or anything at all (no kinds)."""
 
     name: str
-    wanted: str
+    expected: str
     kinds: tuple[type, ...]
 
     def schema(self) -> "dict[str, Any]":
@@ -63,7 +63,7 @@ class Plain(Record):
     def read(self, value: object, where: str) -> "Any":
         """Return the value if it is one of these; `true` is no number."""
         if self.kinds and type(value) not in self.kinds:
-            raise _wrong(where, self.wanted, value)
+            raise _wrong(where, self.expected, value)
         return value
 
 
@@ -71,7 +71,7 @@ class ListOf(Record):
     """A list of one kind of thing."""
 
     item: "Shape"
-    wanted: str = "a list"
+    expected: str = "a list"
 
     def schema(self) -> "dict[str, Any]":
         """Return it as JSON Schema."""
@@ -80,7 +80,7 @@ class ListOf(Record):
     def read(self, value: object, where: str) -> "list[Any]":
         """Return the list with each of its items read."""
         if not isinstance(value, list):
-            raise _wrong(where, self.wanted, value)
+            raise _wrong(where, self.expected, value)
         return [self.item.read(each, f"{where}[{number}]") for number, each in enumerate(value)]
 
 
@@ -88,7 +88,7 @@ class Table(Record):
     """An object with any names, and one kind of value."""
 
     value: "Shape"
-    wanted: str = "an object"
+    expected: str = "an object"
 
     def schema(self) -> "dict[str, Any]":
         """Return it as JSON Schema."""
@@ -97,7 +97,7 @@ class Table(Record):
     def read(self, value: object, where: str) -> "dict[str, Any]":
         """Return the object with each of its values read."""
         if not isinstance(value, dict):
-            raise _wrong(where, self.wanted, value)
+            raise _wrong(where, self.expected, value)
         return {name: self.value.read(each, f"{where}.{name}") for name, each in value.items()}
 
 
@@ -107,7 +107,7 @@ class Choice(Record):
     values: "tuple[Any, ...]"
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         """The values, in words."""
         return f"one of {sentence_list([str(value) for value in self.values], most=40)}"
 
@@ -118,7 +118,7 @@ class Choice(Record):
     def read(self, value: object, where: str) -> "Any":
         """Return the value if it is one of these."""
         if not any(type(value) is type(each) and value == each for each in self.values):
-            raise _wrong(where, self.wanted, value)
+            raise _wrong(where, self.expected, value)
         return value
 
 
@@ -128,9 +128,9 @@ class OneOf(Record):
     options: "tuple[Shape, ...]"
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         """The kinds, in words."""
-        return " or ".join(option.wanted for option in self.options)
+        return " or ".join(option.expected for option in self.options)
 
     def schema(self) -> "dict[str, Any]":
         """Return it as JSON Schema."""
@@ -145,7 +145,7 @@ class OneOf(Record):
             except ArgumentError as error:
                 inside = type(value) in _CONTAINERS.get(type(option), ())  # the kind was right, something in it is not
                 nearest = error if inside else nearest
-        raise nearest or _wrong(where, self.wanted, value)
+        raise nearest or _wrong(where, self.expected, value)
 
 
 class Field(Record):
@@ -172,7 +172,7 @@ class Fields(Record):
 
     fields: tuple[Field, ...]
     make: "Callable[..., Any]" = dict
-    wanted: str = "an object"
+    expected: str = "an object"
 
     def schema(self) -> "dict[str, Any]":
         """Return it as JSON Schema."""
@@ -186,7 +186,7 @@ class Fields(Record):
     def read(self, value: object, where: str) -> "Any":
         """Return the object with each field read; a missing or unknown one is an error that names it."""
         if not isinstance(value, dict):
-            raise _wrong(where or "the arguments", self.wanted, value)
+            raise _wrong(where or "the arguments", self.expected, value)
         before = f"{where}." if where else ""
         unknown = [name for name in value if name not in {field.name for field in self.fields}]
         if unknown:
@@ -216,11 +216,11 @@ _PLAIN: "dict[Any, Plain]" = {
 _KINDS = {str: "a text", int: "a number", float: "a number", bool: "true or false", list: "a list", dict: "an object"}
 
 
-def _wrong(where: str, wanted: str, value: object) -> ArgumentError:
-    if isinstance(value, str) and len(value) <= 40 and wanted.startswith("one of"):
-        return ArgumentError(f"{where} must be {wanted}, and is {quoted(value)}")
+def _wrong(where: str, expected: str, value: object) -> ArgumentError:
+    if isinstance(value, str) and len(value) <= 40 and expected.startswith("one of"):
+        return ArgumentError(f"{where} must be {expected}, and is {quoted(value)}")
     kind = "null" if value is None else _KINDS.get(type(value), type(value).__name__)
-    return ArgumentError(f"{where} must be {wanted}, and is {kind}")
+    return ArgumentError(f"{where} must be {expected}, and is {kind}")
 
 
 def shape_of(hint: "Any") -> "Shape":

@@ -45,9 +45,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.sdk.vfs_async import AsyncHost
-    from byleave.sdk.vfs_conversation import Call, Content, Stream
-
-    Headers = Mapping[str, str] | Sequence[tuple[str, str]]
+    from byleave.sdk.vfs_conversation import Call, Content, Headers, Stream
 
 __all__ = [
     "RESPONSE_TIMEOUT",

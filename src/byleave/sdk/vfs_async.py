@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from byleave.sdk.vfs import Headers
-    from byleave.sdk.vfs_conversation import Call, Content
+    from byleave.sdk.vfs_conversation import Call, Content, Headers
 
 
 class AsyncHost(HostInfo):

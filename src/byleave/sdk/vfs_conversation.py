@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     Block = dict[str, Any]
     Content = str | list[Block]
+    Headers = Mapping[str, str] | Sequence[tuple[str, str]]
 
     class Wire(Protocol):
         """Where the bytes go and come from."""
@@ -285,7 +286,7 @@ class HostInfo:
 
     @property
     def action(self) -> str:
-        """What is wanted: `run`, or `format_arguments`."""
+        """What the tool is called for: `run`, or `format_arguments`."""
         return str(self.context.get("action", "run"))
 
     @property
@@ -363,9 +364,7 @@ def grep(pattern: str, paths: "Sequence[str] | None", extensions: "Sequence[str]
     return "fs.grep", params
 
 
-def http(
-    verb: str, url: str, headers: "Mapping[str, str] | Sequence[tuple[str, str]] | None", body: str | bytes | None
-) -> "Call":
+def http(verb: str, url: str, headers: "Headers | None", body: str | bytes | None) -> "Call":
     """Ask for a request to a server."""
     params: dict[str, Any] = {"url": url}
     if headers:
@@ -453,7 +452,7 @@ class Pipe:
 
 
 def take_over(*, arrived: bytes = b"") -> Pipe:
-    """Make the process's own input and output the conversation, and keep everybody else out of it.
+    """Make the process's own input and output the conversation, and keep all other code of the process out of it.
 
     `arrived` has been read from the input already.
     From now on what the program prints goes to stderr, and what it reads is empty; so do the programs it starts.

@@ -1,62 +1,10 @@
-"""What a reading is made of: words, assignments, redirections, commands.
+"""What a reading is made of: assignments, redirections, commands. Their words are those of `syntax.tree`.
 
-Values only. How a text becomes them: `reader.read_command`. What a program's options mean: `options`.
+Values only. How a text becomes them: `reader.read_command`. What a program's options mean: `knowledge.options`.
 """
 
 from byleave.record import Record
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from byleave.shell.syntax.tree import Effect, Number
-
-
-class Piece(Record):
-    """A piece of a word that is more than literal text.
-
-    `kind` is `literal` (quoted: nothing in it is special), `raw` (unquoted: braces, a leading tilde and patterns work),
-    `value` (an unquoted variable's value: it is split, and patterns work), `home`, `here` (the working directory;
-    the place that `text` says, if a variable holds it since then), `variable` (`text` is its name) or `unknown`.
-    """
-
-    kind: str
-    text: str = ""
-    quoted: bool = False
-
-
-class Word(Record):
-    """One word of a command as far as it is known before it runs.
-
-    `text` is the exact word, or None for one known only at run time. Of such a word `prefix` is the literal start.
-    `splits`: it may become no word or several, and only the first of them starts with `prefix`.
-    `glob`: a pattern (glob or braces): one word or several, each of which starts with `prefix`.
-    `pieces` are what a word is put together from where `text` is None; `forms` is the same with the variables that the
-    line itself has set filled in, one form for each value that they may have. No forms: nothing more is known.
-    """
-
-    text: str | None
-    prefix: str
-    start: int = 0
-    end: int = 0
-    splits: bool = False
-    glob: bool = False
-    quoted: bool = False
-    joined: bool = False
-    effects: "tuple[Effect, ...]" = ()
-    number: "Number" = None
-    pieces: tuple[Piece, ...] = ()
-    forms: tuple[tuple[Piece, ...], ...] = ()
-
-    @property
-    def many(self) -> bool:
-        """Whether this may be another number of words than one."""
-        return self.splits or self.glob
-
-    @property
-    def could_be_option(self) -> bool:
-        """Whether a word that starts with `-` can come of it."""
-        if self.text is not None:
-            return self.text.startswith("-")
-        return self.splits or not self.prefix or self.prefix[0] == "-"
+from byleave.shell.syntax.tree import Piece, Word
 
 
 class Assignment(Record):

@@ -19,10 +19,11 @@ from byleave.shell.knowledge.program_input import (
     takes_script,
 )
 from byleave.shell.knowledge.programs import BUILT_IN, ProgramTables
-from byleave.shell.model import NotUnderstoodError, Reading, ReadingProblem, Word
+from byleave.shell.model import NotUnderstoodError, Reading, ReadingProblem
 from byleave.shell.state import ShellState
 from byleave.shell.syntax.cursor import BASH, EITHER, refused_at
 from byleave.shell.syntax.grammar import parse
+from byleave.shell.syntax.tree import Word
 from byleave.shell.walk import Walker
 from byleave.shell.wrappers import SHELLS
 

@@ -1,20 +1,16 @@
-"""What is known of the shell between two commands, and how it flows through success and failure.
+"""What is known of the shell between two commands: where it stands and what its variables hold. Pure text.
 
-Where the shell stands: what `cd` makes of the places it may be in.
+A `Flow` is the state after success and the state after failure. A place is a directory as text, to be resolved with
+symlinks before `..`. Bash's `cd` takes `..` textually and, where that fails, as the system does; so a `cd` through `..`
+leads to two places unless both are sure to be the same. The starting directory is taken to be canonical, and CDPATH to
+be unset.
 
-A place is a directory as text, to be resolved with symlinks before `..`. Bash's `cd` takes `..` textually and, where
-that fails, as the system does; so a `cd` through `..` leads to two places unless both are sure to be the same.
-Pure text: the starting directory is taken to be canonical, and CDPATH to be unset.
-
-Which values a variable of the line may have, and what a word becomes once they are filled in.
-
-Pure text. Only what the line itself sets is known; a variable that it has not surely set is unknown. Used to find the
-files that a command names (`named`), never to allow anything.
+Of variables, only what the line itself sets is known; one that it has not surely set is unknown. Their values are used
+to find the files that a command names (`knowledge.named_files`), never to allow anything.
 """
 
 from byleave.record import Record
-from byleave.shell.model import Piece, Word
-from byleave.shell.syntax.tree import Arithmetic, AssignmentNode, Function, Loop, Sets, Simple
+from byleave.shell.syntax.tree import Arithmetic, AssignmentNode, Function, Loop, Piece, Sets, Simple, Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

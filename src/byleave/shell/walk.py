@@ -6,7 +6,7 @@ functions and numbers are followed in a `State`; what cannot be followed is refu
 
 from byleave.shell.builtins import CHECKERS, DECLARING, declared, reached
 from byleave.shell.knowledge.options import worked_in
-from byleave.shell.model import Assignment, Command, NotUnderstoodError, Piece, Redirect, Via
+from byleave.shell.model import Assignment, Command, NotUnderstoodError, Redirect, Via
 from byleave.shell.state import (
     MOST_FORMS,
     NOTHING_KNOWN,
@@ -37,6 +37,7 @@ from byleave.shell.syntax.tree import (
     Group,
     If,
     Loop,
+    Piece,
     Pipeline,
     Sequence,
     Sets,
@@ -54,10 +55,9 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from byleave.shell.knowledge.programs import ProgramTables
-    from byleave.shell.model import Word
     from byleave.shell.state import Flow, Values
     from byleave.shell.syntax.grammar import Grammar
-    from byleave.shell.syntax.tree import AssignmentNode, Effect, Node, Number, RedirectNode
+    from byleave.shell.syntax.tree import AssignmentNode, Effect, Node, Number, RedirectNode, Word
 
     Words = tuple[Word, ...]
 

@@ -7,7 +7,7 @@ from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.shell.model import Piece
+    from byleave.shell.syntax.tree import Piece
 
     Cell = tuple[str, bool]  # one character, and whether it may be special
     Cells = tuple[Cell, ...]

@@ -4,22 +4,41 @@
 """
 
 from byleave.shell.builtins import reached
-from byleave.shell.model import Assignment, NotUnderstoodError, Via, Word
+from byleave.shell.model import Assignment, NotUnderstoodError, Via
 from byleave.shell.state import entered, relative_value
 from byleave.shell.syntax.cursor import POSIX
+from byleave.shell.syntax.tree import Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.shell.model import Redirect
-    from byleave.shell.state import ShellState
-
-    Words = tuple[Word, ...]
     from collections.abc import Mapping
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, Protocol
 
     from byleave.shell.knowledge.options import Scan
-    from byleave.shell.state import Flow
-    from byleave.shell.walk import Walker
+    from byleave.shell.knowledge.programs import ProgramTables
+    from byleave.shell.model import Redirect
+    from byleave.shell.state import Flow, ShellState
+
+    Words = tuple[Word, ...]
+
+    class CommandLister(Protocol):
+        """What lists commands, and reads the texts inside them: `walk.Walker`."""
+
+        dialect: str
+        frame: "Frame"
+        programs: ProgramTables
+
+        def check_variable(self, name: str, at: int, value: str | None = None) -> None: ...
+
+        def run(self, call: "CommandCall") -> Flow: ...
+
+        def plain(self, call: "CommandCall") -> Flow: ...
+
+        def emit(self, call: "CommandCall", wraps: str | None = None) -> None: ...
+
+        def script(self, text: str, frame: "Frame", state: ShellState, dialect: str, at: int) -> None: ...
+
+        def evaluate(self, text: str, frame: "Frame", state: ShellState, at: int) -> tuple[Flow, bool]: ...
 
 
 class CommandCall:
@@ -70,7 +89,7 @@ class WrappedCommand:
 
     __slots__ = ("call", "name", "redirects", "start", "state", "trusted", "walker", "words")
 
-    def __init__(self, walker: "Walker", name: str, call: CommandCall) -> None:
+    def __init__(self, walker: "CommandLister", name: str, call: CommandCall) -> None:
         self.walker = walker
         self.name = name
         self.call = call

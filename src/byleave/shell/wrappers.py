@@ -10,23 +10,22 @@ from: a literal script of `sh -c`, or of a here-document, is read like the text 
 run time, or in the language of a shell that is not followed, is not understood. A script in a file is just an argument.
 """
 
-from byleave.shell.knowledge.named_files import find_roots
+from byleave.shell.knowledge.file_operands import find_roots
 from byleave.shell.knowledge.options import scan_words
 from byleave.shell.knowledge.program_input import names_input
-from byleave.shell.model import Piece, Word
-from byleave.shell.syntax.cursor import BASH, POSIX, ZSH, is_decimal
+from byleave.shell.syntax.cursor import BASH, POSIX, ZSH
+from byleave.shell.syntax.tree import Piece, Word, is_decimal
 from byleave.shell.syntax.vocabulary import SET_NAMES
 from byleave.shell.wrapped_command import APPENDED, WrappedCommand, child_words, from_table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.shell.state import Flow
-
-    Words = tuple[Word, ...]
     from collections.abc import Callable, Mapping
 
-    from byleave.shell.walk import Walker
-    from byleave.shell.wrapped_command import CommandCall
+    from byleave.shell.state import Flow
+    from byleave.shell.wrapped_command import CommandCall, CommandLister
+
+    Words = tuple[Word, ...]
 
 
 def run_command(wrapped: "WrappedCommand") -> "Flow":
@@ -227,7 +226,7 @@ def run_parallel(wrapped: "WrappedCommand") -> "Flow":
     return wrapped.state, wrapped.state
 
 
-def unwrap(walker: "Walker", name: str, call: "CommandCall") -> "Flow":
+def unwrap(walker: "CommandLister", name: str, call: "CommandCall") -> "Flow":
     """List a command, and its children if it is a wrapper; return the flow behind it."""
     base = name[name.rfind("/") + 1 :]
     inside = INSIDE.get(name) if walker.frame.inside else None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.core.action import Action
-    from byleave.core.decision import Permit
+    from byleave.core.permit import Permit
     from byleave.core.redact import SecretFilter
     from byleave.guard.evaluation import Who
     from byleave.guard.guard import Guard

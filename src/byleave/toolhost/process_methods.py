@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from byleave.core.decision import Permit, Verdict
+    from byleave.core.decision import Verdict
+    from byleave.core.permit import Permit
     from byleave.core.redact import SecretFilter
     from byleave.guard.evaluation import Who
     from byleave.guard.guard import Guard

@@ -251,9 +251,9 @@ class _Troubles:
         if isinstance(error, RequestError):
             raise errors.error_for(error.number, error.problem, error.data) from None
         if isinstance(error, OSError):
-            raise self._told(error) from None
+            raise self._as_vfs_error(error) from None
 
-    def _told(self, error: OSError) -> errors.VfsError:
+    def _as_vfs_error(self, error: OSError) -> errors.VfsError:
         for kind, error_type, text in _ERRORS:
             if isinstance(error, kind):
                 return error_type(f"{quoted(self._path)} {text}")

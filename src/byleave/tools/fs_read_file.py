@@ -42,7 +42,7 @@ def _text(host: "Host", path: str) -> str:
 
 
 def _range(path: str, count: int, start: int | None, end: int | None) -> tuple[int, int]:
-    """Return the first and the last line that are wanted, if they make sense."""
+    """Return the first and the last line of the request, if they make sense."""
     first, last = 1 if start is None else start, count if end is None else end
     if first < 1:
         raise ToolError(f"start_line is {first}, and lines count from 1")

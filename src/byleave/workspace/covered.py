@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from byleave.core.closed_places import ClosedPlaces, Progress
-    from byleave.core.search import Selection
+    from byleave.core.selection import Selection
     from byleave.workspace.resolve import Root
 
 __all__ = ("Covered", "covered_below")

@@ -22,7 +22,7 @@ from byleave.workspace.resolve import Root
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from byleave.core.decision import Permit
+    from byleave.core.permit import Permit
     from byleave.workspace.project import FileMatches, FileMetadata, MayRead, ProjectFiles, Query
 
 LARGEST_FILE = 10 << 20  # `max_file_size` of a tool

@@ -6,20 +6,16 @@ sandbox cannot hold ripgrep. `toolhost.sandboxed_search` is faster on disk: ripg
 
 Files below `.git`, links, files that are not regular, files with a NUL and files of more than 64 MB are not searched.
 
-Start at `search_project`. What ripgrep receives and prints: `ripgrep`.
-
-ripgrep, the program that searches files: find it, say what it searches for, and read its answer within bounds.
-
-A tool's pattern is one word of the command line that cannot be an option; the files are paths that byleave names. The
-answer is read as it comes and has limits.
-
-Who starts it: `workspace.grep`, over files that are open already, and `toolhost.sandboxed_search`, over the disk.
+A tool's pattern is one word of the command line that cannot be an option; the files are paths that byleave names.
+`SearchRun` reads the answer as it comes, within limits, here and for `toolhost.sandboxed_search`. Start at
+`search_project`.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import resource
 import select
 import sys
 import time
@@ -36,14 +32,13 @@ from byleave.core.fs_rules import FsTarget, is_under
 from byleave.errors import RequestError, UnsafePathError
 from byleave.protocol.jsonrpc import CANCELLED, INTERNAL_ERROR, INVALID_PARAMS, TIMED_OUT
 from byleave.text import quoted, shown_lines
-from byleave.workspace.on_disk import inside
-from byleave.workspace.project import DIRECTORY, FILE, FileLine, FileMatches
+from byleave.workspace.project import DIRECTORY, FILE, FileLine, FileMatches, inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import IO, NoReturn, Protocol
 
-    from byleave.workspace.project import Query
+    from byleave.workspace.project import MayRead, ProjectFiles, Query
 
     OnCancel = Callable[[Callable[[], None]], object]
 
@@ -59,10 +54,6 @@ if TYPE_CHECKING:
         def kill(self) -> None: ...
 
         def wait(self) -> int: ...
-
-    from collections.abc import Sequence
-
-    from byleave.workspace.project import MayRead, ProjectFiles
 
 
 OLDEST = (13, 0)
@@ -377,7 +368,7 @@ def _broken(why: str) -> RequestError:
 
 MOST_PATHS = 1000  # that one search starts at
 MOST_CONTEXT = 10_000  # lines
-_MOST_OPEN = 256  # files at once: a process has 1,024 descriptors where the system's default holds
+_MOST_OPEN = 4096  # files at once, where a quarter of the process's descriptors is not fewer
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -462,6 +453,8 @@ class _Batch:
         self._found = found
         self._names: dict[int, str] = {}
         self._ran = False
+        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most = _MOST_OPEN if allowed == resource.RLIM_INFINITY else min(_MOST_OPEN, max(allowed // 4, 1))
 
     def __enter__(self) -> None:
         return None
@@ -471,7 +464,7 @@ class _Batch:
 
     def add(self, name: str, project: ProjectFiles, place: FsTarget) -> None:
         """Open a file; once there are many, search them."""
-        if len(self._names) >= _MOST_OPEN:
+        if len(self._names) >= self._most:
             self.search()
         try:
             self._names[project.open_file(place)] = name

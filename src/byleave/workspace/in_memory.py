@@ -17,8 +17,7 @@ from msgspec import Struct
 from byleave.core.fs_rules import FsTarget, RefusedPath
 from byleave.errors import TooLargeError, UnsafePathError
 from byleave.text import quoted
-from byleave.workspace.on_disk import inside
-from byleave.workspace.project import DIRECTORY, FILE, FileMetadata
+from byleave.workspace.project import DIRECTORY, FILE, FileMetadata, inside
 from byleave.workspace.resolve import Root
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from byleave.errors import SandboxError, UnsafePathError
 from byleave.text import quoted, shown
 from byleave.workspace.openers import Closing
 from byleave.workspace.opening import Anchor
-from byleave.workspace.project import DIRECTORY, FILE, OTHER, FileMetadata
+from byleave.workspace.project import DIRECTORY, FILE, OTHER, FileMetadata, inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -123,18 +123,6 @@ class ProjectOnDisk:
         """Return a place relative to /, as the anchor of everything takes it."""
         target = where if isinstance(where, FsTarget) else inside(self.find(where), where)
         return target.canonical[1:] or "."
-
-
-def inside(found: FsTarget | RefusedPath, path: str) -> FsTarget:
-    """Return where a path leads, if that is inside the project."""
-    if isinstance(found, RefusedPath):
-        if found.code == "not_a_directory":
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-        raise UnsafePathError(found.problem, hint="name files by paths relative to the project, and inside it")
-    if found.relative is None:
-        problem = f"{quoted(path)} leads out of the project through a link"
-        raise UnsafePathError(problem, hint="mount the target first: `byleave mount`")
-    return found
 
 
 def refuse_directory_name(path: str, place: FsTarget) -> None:

@@ -110,7 +110,7 @@ class FirstThatWorks:
 
 
 def works(opener: "Opener") -> bool:
-    """Say whether `opener` can open the root directory, as everybody may."""
+    """Say whether `opener` can open the root directory, which every user may open."""
     with Closing(os.open("/", HOLD_DIRECTORY)) as root:
         try:
             with Closing(opener(root, ".", HOLD_DIRECTORY)) as again:

@@ -94,7 +94,7 @@ class Anchor:
             raise UnsafePathError(problem, hint="resolve it first")
         relative = _checked(path[1:] or ".")
         opener = opener or beneath
-        with _Telling(path), Closing(os.open("/", HOLD_DIRECTORY)) as root:
+        with _PathErrors(path), Closing(os.open("/", HOLD_DIRECTORY)) as root:
             held = opener(root, relative, HOLD)
             try:
                 if stat.S_ISDIR(os.fstat(held).st_mode):
@@ -135,7 +135,7 @@ class Anchor:
             flags &= ~os.O_CREAT
         descriptor = self._open(relative, (flags & ~os.O_TRUNC) | OPEN_FILE, mode)
         try:
-            with _Telling(path):
+            with _PathErrors(path):
                 _require_regular(descriptor, path)
                 if flags & (os.O_WRONLY | os.O_RDWR):
                     _drop_set_id(descriptor, path)
@@ -149,7 +149,7 @@ class Anchor:
     def read_bytes(self, relative: str, *, limit: int) -> bytes:
         """Return the whole file, or refuse it if it is longer than `limit` bytes."""
         path = self._path_of(relative)
-        with Closing(self.open_file(relative, os.O_RDONLY)) as descriptor, _Telling(path):
+        with Closing(self.open_file(relative, os.O_RDONLY)) as descriptor, _PathErrors(path):
             data = read_all(descriptor, limit + 1)
         if len(data) > limit:
             problem = f"{quoted(path)} is longer than {limit} bytes"
@@ -169,7 +169,7 @@ class Anchor:
         if relative == ".":
             self._write_itself(data, update=update)
             return
-        with self._place(relative) as place, _Telling(place.path):
+        with self._place(relative) as place, _PathErrors(place.path):
             if not update:
                 put_new(place, data)
                 return
@@ -199,7 +199,7 @@ class Anchor:
     def _write_itself(self, data: bytes, *, update: bool) -> None:
         """Write the one file that is anchored: in place, because another file in its place is another file."""
         flags = os.O_WRONLY | (0 if update else os.O_CREAT | os.O_EXCL)
-        with Closing(self.open_file(".", flags)) as descriptor, _Telling(self.path):
+        with Closing(self.open_file(".", flags)) as descriptor, _PathErrors(self.path):
             write_in_place(descriptor, data)
 
     def copy(self, relative: str, to_relative: str, *, replace: bool) -> tuple[int, int]:
@@ -207,7 +207,7 @@ class Anchor:
         with (
             Closing(self.open_file(relative, os.O_RDONLY)) as reading,
             self._place(to_relative) as place,
-            _Telling(place.path),
+            _PathErrors(place.path),
         ):
             put_copy(place, reading, mode=stat.S_IMODE(os.fstat(reading).st_mode) & 0o777, replace=replace)
             return identity_of(reading)
@@ -218,14 +218,14 @@ class Anchor:
 
     def list_names(self, relative: str) -> list[str]:
         """Return the names in a directory, sorted, as `os.fsdecode` gives them."""
-        with Closing(self.open_directory(relative)) as descriptor, _Telling(self._path_of(relative)):
+        with Closing(self.open_directory(relative)) as descriptor, _PathErrors(self._path_of(relative)):
             return sorted(os.listdir(descriptor))
 
     def stat(self, relative: str, *, links: bool = False) -> os.stat_result:
         """Return what is known of whatever stands there, without opening it; a link is refused, unless with `links`."""
         if relative == ".":
             return os.fstat(self._directory if self._file < 0 else self._file)
-        with self._place(relative) as place, _Telling(place.path):
+        with self._place(relative) as place, _PathErrors(place.path):
             found = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
             if stat.S_ISLNK(found.st_mode) and not links:
                 raise link_found()
@@ -236,7 +236,7 @@ class Anchor:
         held = self._open(".", HOLD_DIRECTORY)
         try:
             for name in _checked(relative).split("/"):
-                with _Telling(self._path_of(relative)):
+                with _PathErrors(self._path_of(relative)):
                     below = self._open_or_make(held, name)
                 held, above = below, held
                 os.close(above)
@@ -255,7 +255,7 @@ class Anchor:
 
     def unlink(self, relative: str) -> None:
         """Remove a name that is no directory. A link that took its place is removed, never followed."""
-        with self._place(relative) as place, _Telling(place.path):
+        with self._place(relative) as place, _PathErrors(place.path):
             try:
                 os.unlink(place.name, dir_fd=place.directory)
             except (
@@ -267,7 +267,7 @@ class Anchor:
 
     def remove_directory(self, relative: str) -> None:
         """Remove an empty directory."""
-        with self._place(relative) as place, _Telling(place.path):
+        with self._place(relative) as place, _PathErrors(place.path):
             os.rmdir(place.name, dir_fd=place.directory)
 
     def rename(self, relative: str, to: "Anchor", to_relative: str, *, replace: bool) -> None:
@@ -279,14 +279,14 @@ class Anchor:
         with (
             self._place(relative) as source,
             to._place(to_relative) as target,  # noqa: SLF001 -- of our own class
-            _Telling(source.path, target.path),
+            _PathErrors(source.path, target.path),
         ):
             move(source, target)
 
     def _open(self, relative: str, flags: int, mode: int = 0) -> int:
         """Ask the opener: every path of every method comes through here."""
         path, inside = self._path_of(relative), self._inside(relative)
-        with _Telling(path):
+        with _PathErrors(path):
             descriptor = self._opener(self._directory, inside, flags, mode)
         if self._file >= 0 and identity_of(descriptor) != self.identity:
             os.close(descriptor)
@@ -311,7 +311,7 @@ class Anchor:
         return self.path if relative == "." else f"{self.path.rstrip('/')}/{relative}"
 
 
-class _Telling:
+class _PathErrors:
     """Gives every OSError its whole path, or turns it into UnsafePathError where it is suspicious."""
 
     __slots__ = ("_other", "_path")

@@ -9,15 +9,19 @@ Backends: `workspace.on_disk`, `workspace.in_memory`.
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from byleave.core.fs_rules import FsTarget, RefusedPath
+from byleave.errors import UnsafePathError
+from byleave.text import quoted
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Protocol
-
-    from byleave.core.fs_rules import FsTarget, RefusedPath
 
     Where = str | FsTarget
     MayRead = Callable[[str], bool]  # a path relative to the project; what may not be read is not searched
@@ -96,3 +100,15 @@ class FileMatches(Struct, frozen=True):
 
     path: str
     lines: tuple[FileLine, ...]
+
+
+def inside(found: FsTarget | RefusedPath, path: str) -> FsTarget:
+    """Return where a path leads, if that is inside the project."""
+    if isinstance(found, RefusedPath):
+        if found.code == "not_a_directory":
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        raise UnsafePathError(found.problem, hint="name files by paths relative to the project, and inside it")
+    if found.relative is None:
+        problem = f"{quoted(path)} leads out of the project through a link"
+        raise UnsafePathError(problem, hint="mount the target first: `byleave mount`")
+    return found

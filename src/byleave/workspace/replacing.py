@@ -246,10 +246,10 @@ def _attributes(descriptor: int) -> list[str]:
         return []
 
 
-def _reserve(descriptor: int, size: int, wanted: int) -> None:
+def _reserve(descriptor: int, size: int, length: int) -> None:
     """Have the file system keep room for what a file grows by; if it has none, leave the file as it was."""
     try:
-        os.posix_fallocate(descriptor, size, wanted - size)
+        os.posix_fallocate(descriptor, size, length - size)
     except OSError as error:
         os.ftruncate(descriptor, size)
         if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):

@@ -203,8 +203,8 @@ class _Walk:
         rest = [name for name in reversed(ahead) if name and name != "."]
         ahead.extend(target.split("/")[::-1])
         if inside is not None:
-            # A later link back into the workspace sets a later door; only the last one can lead outside. What climbs
-            # out of a link's target is no name for what lies in it: then the link that said so keeps its name.
+            # A later link back into the workspace replaces this name; only the last one can lead outside. What climbs
+            # out of a link's target is no name for what lies in it: then the name of that link is kept.
             self._door = "/".join([inside, *rest]) if ".." not in rest else self._door or inside
         return "/" if target.startswith("/") else here
 

@@ -17,7 +17,8 @@ from byleave.shell.knowledge.options import (
     subcommand_is_unknown,
 )
 from byleave.shell.knowledge.program_input import is_interpreter, takes_data
-from byleave.shell.model import Command, Piece, Word
+from byleave.shell.model import Command
+from byleave.shell.syntax.tree import Piece, Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

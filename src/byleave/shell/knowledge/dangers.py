@@ -15,7 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.shell.knowledge.options import GivenOption, Scan
     from byleave.shell.knowledge.programs import ProgramFacts
-    from byleave.shell.model import Command, Word
+    from byleave.shell.model import Command
+    from byleave.shell.syntax.tree import Word
 
 UNKNOWN = "unknown"
 UNLISTED = "unlisted"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from byleave.shell.knowledge.named_files import NamedFiles, find_roots, is_given, is_process, loose
+from byleave.shell.knowledge.file_operands import NamedFiles, find_roots, is_given, is_process, loose
 from byleave.shell.knowledge.possible_files import (
     DELETE,
     READ,
@@ -32,7 +32,7 @@ from byleave.shell.knowledge.transfers import (
     unzip,
     wget,
 )
-from byleave.shell.model import Word
+from byleave.shell.syntax.tree import Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

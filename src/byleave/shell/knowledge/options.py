@@ -6,8 +6,8 @@ time: True, False, or None for "it depends".
 
 from byleave.record import Record
 from byleave.shell.knowledge.programs import BUILT_IN, ProgramFacts, ProgramTables
-from byleave.shell.model import Word
 from byleave.shell.state import entered
+from byleave.shell.syntax.tree import Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

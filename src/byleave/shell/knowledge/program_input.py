@@ -1,15 +1,12 @@
 """What does a program make of its input: data, or a script that it runs? None where that is not known.
 
-Shells, other interpreters and programs that start a shell are known by name. Programs that take data are a closed list
-(`data_programs`); what is on no list may be an interpreter.
-
-Programs that take their words and their input as data: none of them starts a program that its operands name.
-
-A closed list. What executes because of an option (`tar --to-command`, `sed e`) is in the tables of options. A program
-that is not here, and has no table as a wrapper, may start what its words spell, and may run what it reads.
+Shells, other interpreters and programs that start a shell are known by name. So are the programs that take their words
+and their input as data: none of them starts a program that its operands name. What executes because of an option (`tar
+--to-command`, `sed e`) is in the tables of options. A program on no list, without a table as a wrapper, may start what
+its words spell, and may run what it reads.
 """
 
-from byleave.shell.model import Word
+from byleave.shell.syntax.tree import Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """What is known of programs: their options, what runs or writes, what wraps another command.
 
 The source is `programs.toml`; `table.py` is made from it (`python -m byleave.shell.knowledge.make_table`) because
-reading TOML takes longer than the interpreter takes to start. Users add programs with `Programs.extended`.
+reading TOML takes longer than the interpreter takes to start. Users add programs with `ProgramTables.extended`.
 
-The compact notation of option tables: one word an option.
+Option tables have a compact notation, one word an option:
 
     -n,--max-count=    two spellings of an option with a value     --color[=]   a value that can only be attached
     -W*                the value is the rest of the word           -I+          the rest of the word, or the next word
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, TypeVar
 
-    from byleave.shell.model import Word
+    from byleave.shell.syntax.tree import Word
 
     T = TypeVar("T")
 

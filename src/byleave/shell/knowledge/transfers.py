@@ -1,13 +1,10 @@
-"""The files that programs which fetch and send name: curl, wget, git clone.
-
-The files that programs which pack and unpack name: tar, unzip, 7z, patch.
-"""
+"""The files named by programs that fetch or send (curl, wget, git clone) or pack or unpack (tar, unzip, 7z, patch)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from byleave.shell.knowledge.named_files import NamedFiles, is_given
+from byleave.shell.knowledge.file_operands import NamedFiles, is_given
 from byleave.shell.knowledge.possible_files import (
     DELETE,
     READ,

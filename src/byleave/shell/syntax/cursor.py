@@ -88,11 +88,6 @@ class Cursor:
         raise NotImplementedError
 
 
-def is_decimal(text: str) -> bool:
-    """Return whether `text` is digits only, as bash knows them."""
-    return text.isascii() and text.isdigit()
-
-
 def is_identifier(text: str) -> bool:
     """Return whether bash takes `text` as the name of a variable."""
     return bool(text) and text[0] in IDENTIFIER_START and IDENTIFIER.issuperset(text)

@@ -1,18 +1,16 @@
-"""Expansions inside words: `$name`, `${..}`, `$(..)`, backticks, `$'..'`.
+"""Expansions inside words: `$name`, `${..}`, `$(..)`, backticks, `$'..'`, and arithmetic.
 
 What they yield is known only at run time; what they *do* (run commands, set variables, evaluate arithmetic) is kept
 as effects of the word. A form whose effect depends on a value, such as `${!name}` or `${name@P}`, is refused.
 
-Arithmetic: `$(( ))`, `(( ))`, subscripts and offsets.
-
-Bash evaluates the *values* of the variables it meets here, subscripts and their substitutions included, so
-`x='a[$(id)]'; echo $((x))` runs `id`. An expression is therefore read as the names it uses and sets; `walk` accepts
-it only when each used name is known to hold a number. Anything but numbers, names and operators is refused.
+In arithmetic (`$(( ))`, `(( ))`, subscripts and offsets) bash evaluates the *values* of the variables it meets,
+subscripts and their substitutions included, so `x='a[$(id)]'; echo $((x))` runs `id`. An expression is therefore read
+as the names it uses and sets; `walk` accepts it only when each used name is known to hold a number. Anything but
+numbers, names and operators is refused.
 """
 
-from byleave.shell.model import Piece
 from byleave.shell.syntax.cursor import DIGITS, END, IDENTIFIER, IDENTIFIER_START, ZSH, Cursor
-from byleave.shell.syntax.tree import Arithmetic, Sets, Substitution
+from byleave.shell.syntax.tree import Arithmetic, Piece, Sets, Substitution
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,10 +3,22 @@
 Recursive descent. Start at `parse`. Words: `words`. What the tree means for directories and commands: `walk`.
 """
 
-from byleave.shell.model import NotUnderstoodError, Word
-from byleave.shell.syntax.cursor import BASH, DIGITS, END, IDENTIFIER_START, ZSH, is_decimal
+from byleave.shell.model import NotUnderstoodError
+from byleave.shell.syntax.cursor import BASH, DIGITS, END, IDENTIFIER_START, ZSH
 from byleave.shell.syntax.simple_command import CLOSERS, KEYWORDS, OPENERS, SimpleReader, is_number
-from byleave.shell.syntax.tree import AndOr, Case, EvaluatedText, Function, Group, If, Loop, Pipeline, Sequence
+from byleave.shell.syntax.tree import (
+    AndOr,
+    Case,
+    EvaluatedText,
+    Function,
+    Group,
+    If,
+    Loop,
+    Pipeline,
+    Sequence,
+    Word,
+    is_decimal,
+)
 from byleave.shell.syntax.words import WORD_ENDS
 
 TYPE_CHECKING = False

@@ -4,14 +4,13 @@ The body of a here-document stands behind the line that announced it; what its e
 """
 
 from byleave.shell.model import Redirect
-from byleave.shell.syntax.cursor import DIGITS, POSIX, ZSH, is_decimal
-from byleave.shell.syntax.tree import Heredoc, RedirectNode, Substitution
+from byleave.shell.syntax.cursor import DIGITS, POSIX, ZSH
+from byleave.shell.syntax.tree import Heredoc, RedirectNode, Substitution, is_decimal
 from byleave.shell.syntax.words import WORD_ENDS, WordReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.shell.model import Word
-    from byleave.shell.syntax.tree import Effect
+    from byleave.shell.syntax.tree import Effect, Word
 
 
 DELIMITER_REFUSED = frozenset("$`{}*?[]~\n\0")

@@ -3,10 +3,9 @@
 `[[ .. ]]` has a grammar of its own, where `-eq` evaluates arithmetic and `-v` a subscript.
 """
 
-from byleave.shell.model import Word
-from byleave.shell.syntax.cursor import DIGITS, IDENTIFIER_START, ZSH, is_decimal, is_identifier
+from byleave.shell.syntax.cursor import DIGITS, IDENTIFIER_START, ZSH, is_identifier
 from byleave.shell.syntax.redirects import RedirectReader
-from byleave.shell.syntax.tree import Arithmetic, AssignmentNode, Simple, Substitution, yields_number
+from byleave.shell.syntax.tree import Arithmetic, AssignmentNode, Simple, Substitution, Word, is_decimal, yields_number
 from byleave.shell.syntax.words import WORD_ENDS
 
 TYPE_CHECKING = False

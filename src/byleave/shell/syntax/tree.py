@@ -1,13 +1,59 @@
 """The tree between the text and its commands: what `grammar` yields and `walk` follows.
 
 Effects are what a word does while it is expanded: commands it runs, variables it sets, arithmetic it evaluates.
-
-Which substitutions can be relied on to print nothing but numbers.
+`yields_number` says which substitutions can be relied on to print nothing but numbers.
 """
 
 from byleave.record import Record
-from byleave.shell.model import Word
-from byleave.shell.syntax.cursor import is_decimal
+
+
+class Piece(Record):
+    """A piece of a word that is more than literal text.
+
+    `kind` is `literal` (quoted: nothing in it is special), `raw` (unquoted: braces, a leading tilde and patterns work),
+    `value` (an unquoted variable's value: it is split, and patterns work), `home`, `here` (the working directory;
+    the place that `text` says, if a variable holds it since then), `variable` (`text` is its name) or `unknown`.
+    """
+
+    kind: str
+    text: str = ""
+    quoted: bool = False
+
+
+class Word(Record):
+    """One word of a command as far as it is known before it runs.
+
+    `text` is the exact word, or None for one known only at run time. Of such a word `prefix` is the literal start.
+    `splits`: it may become no word or several, and only the first of them starts with `prefix`.
+    `glob`: a pattern (glob or braces): one word or several, each of which starts with `prefix`.
+    `pieces` are what a word is put together from where `text` is None; `forms` is the same with the variables that the
+    line itself has set filled in, one form for each value that they may have. No forms: nothing more is known.
+    """
+
+    text: str | None
+    prefix: str
+    start: int = 0
+    end: int = 0
+    splits: bool = False
+    glob: bool = False
+    quoted: bool = False
+    joined: bool = False
+    effects: "tuple[Effect, ...]" = ()
+    number: "Number" = None
+    pieces: tuple[Piece, ...] = ()
+    forms: tuple[tuple[Piece, ...], ...] = ()
+
+    @property
+    def many(self) -> bool:
+        """Whether this may be another number of words than one."""
+        return self.splits or self.glob
+
+    @property
+    def could_be_option(self) -> bool:
+        """Whether a word that starts with `-` can come of it."""
+        if self.text is not None:
+            return self.text.startswith("-")
+        return self.splits or not self.prefix or self.prefix[0] == "-"
 
 
 class Substitution(Record):
@@ -181,6 +227,11 @@ def yields_number(substitution: "Substitution") -> bool:
     if None in words or not words:
         return False
     return _prints_numbers([word or "" for word in words])
+
+
+def is_decimal(text: str) -> bool:
+    """Return whether `text` is digits only, as bash knows them."""
+    return text.isascii() and text.isdigit()
 
 
 def _prints_numbers(words: list[str]) -> bool:

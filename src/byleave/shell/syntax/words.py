@@ -3,10 +3,9 @@
 A word is known (`text`) when bash can make only one thing of it. Globs, braces and tildes are marked, not expanded.
 """
 
-from byleave.shell.model import Piece, Word
 from byleave.shell.syntax.cursor import END, ZSH
 from byleave.shell.syntax.expansions import UNKNOWN, ExpansionReader, expansion_piece
-from byleave.shell.syntax.tree import Substitution
+from byleave.shell.syntax.tree import Piece, Substitution, Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
