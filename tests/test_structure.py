@@ -226,8 +226,6 @@ CYCLES_LEFT = [
     {"gateway.http_exchange", "gateway.http_server", "gateway.http_server_connection"},
     {"gateway.links", "gateway.stdio_link"},
     {"hooks.authorize", "hooks.hook"},
-    {"sandbox.diagnose.diagnosis", "sandbox.diagnose.refused_files", "sandbox.diagnose.refused_network"},
-    {"sandbox.plan.build", "sandbox.plan.filesystem_view", "sandbox.plan.protected_paths"},
     {"sdk.vfs", "sdk.vfs_async"},
     {"shell.assignments", "shell.state"},
     {"shell.builtins", "shell.walk", "shell.wrapped_command", "shell.wrappers"},

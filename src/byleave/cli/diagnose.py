@@ -12,8 +12,8 @@ from byleave.cli.output import complain, paint
 from byleave.core.decision import WORDS
 from byleave.core.suggest import toml_key
 from byleave.errors import ByleaveError
-from byleave.sandbox.diagnose.diagnosis import Scene, diagnose, unlisted
-from byleave.sandbox.diagnose.finding import ACCESS, NEVER, NOWHERE, SANDBOX, RefusalFinding, merged
+from byleave.sandbox.diagnose.diagnosis import diagnose, unlisted
+from byleave.sandbox.diagnose.finding import ACCESS, NEVER, NOWHERE, SANDBOX, RefusalFinding, Scene, merged
 from byleave.sandbox.diagnose.refusals import sandbox_toml
 from byleave.text import sentence_list, shown, shown_lines, speakable
 

@@ -32,8 +32,8 @@ from byleave.sandbox.linux.seccomp import FilterOptions, make_filter
 from byleave.sandbox.linux.steps import Arrangement, arrange, view_steps
 from byleave.sandbox.native.build import FULL, LEAN, find_launcher
 from byleave.sandbox.placeholders import NameReservation, Placeholder, Placeholders
-from byleave.sandbox.plan.build import PlanRequest, Seen, make_plan, make_reading_plan
-from byleave.sandbox.plan.plan import DIRECTORY, FILE, Brought, SandboxPlan
+from byleave.sandbox.plan.build import Seen, make_plan, make_reading_plan
+from byleave.sandbox.plan.plan import DIRECTORY, FILE, Brought, PlanRequest, SandboxPlan
 from byleave.sandbox.plan.private_files import NOT_FOR_EVERYBODY
 from byleave.sandbox.plan.protected_paths import Remembered
 from byleave.sandbox.programs import TrustedPrograms

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from byleave.core.protected import Protected, Steps
-    from byleave.sandbox.plan.build import PlanRequest
+    from byleave.sandbox.plan.plan import PlanRequest
 
 
 MOST_ENTRIES = 20_000
