@@ -32,7 +32,7 @@ PLAN = SandboxPlan(
     ROOT,
     (
         PathGrant("/etc", READING, DIRECTORY, "the system's own files"),
-        PathGrant("/etc/shadow", NOTHING, FILE, "not everybody may read it"),
+        PathGrant("/etc/shadow", NOTHING, FILE, "not every user may read it"),
         PathGrant("/home/me", EVERYTHING, PRIVATE, "private to the sandbox, and empty"),
         PathGrant("/tmp", EVERYTHING, PRIVATE, "private to the sandbox, and empty"),
         PathGrant(ROOT, EVERYTHING, DIRECTORY, "fs .: all"),

@@ -75,10 +75,10 @@ def report_refusals(given: ParsedArguments, confinement: Confinement, observer: 
 def _diagnose(given: ParsedArguments, confinement: Confinement, observer: Observer) -> None:
     started = tuple(unlisted(given.rest, confinement.tool, confinement.policy.decide))
     if started:
-        _tell(given, started, confinement, 0)
+        _report(given, started, confinement, 0)
     elif observer.plan is not None:
         scene = _scene(confinement, observer.plan, observer.approximate)
-        _tell(given, diagnose(observer, scene), confinement, observer.missing)
+        _report(given, diagnose(observer, scene), confinement, observer.missing)
 
 
 def _scene(confinement: Confinement, plan: SandboxPlan, approximate: tuple[Approximation, ...]) -> Scene:
@@ -98,7 +98,7 @@ def _scene(confinement: Confinement, plan: SandboxPlan, approximate: tuple[Appro
     )
 
 
-def _tell(given: ParsedArguments, found: Sequence[RefusalFinding], confinement: Confinement, missing: int) -> None:
+def _report(given: ParsedArguments, found: Sequence[RefusalFinding], confinement: Confinement, missing: int) -> None:
     where = destination(given, confinement.tool)
     if given.flag("json"):
         import json

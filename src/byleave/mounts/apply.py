@@ -375,7 +375,7 @@ def _chosen(workspace: Workspace, standing: Sequence[MountedRule], name: str | N
 
 
 def _below(known: Sequence[str], names: set[str]) -> list[str]:
-    return [path for path in known if any(is_under(path, wanted) for wanted in names)]
+    return [path for path in known if any(is_under(path, name) for name in names)]
 
 
 def _kept_rules(layers: Sequence[Layer], tool: str, gone: Sequence[str]) -> list[dict[str, Any]]:

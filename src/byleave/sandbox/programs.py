@@ -41,8 +41,9 @@ _SHELLS = (
 _LANGUAGES = (
     "awk bun clisp d8 deno elixir erl escript expect gawk ghci gjs groovy groovysh guile iex ipython irb jrunscript "
     "jshell julia jython lli lua luajit m4 mawk micropython nawk node nodejs ocaml octave original-awk perl php pypy "
-    "python qjs racket rscript ruby runghc runhaskell sbcl scala tcl tclsh ts-node tsx wish"
+    "python qjs racket rscript ruby runghc runhaskell sbcl scala tcl tclsh ts-node tsx"
 )
+_WINDOWED_SHELL = "wish"  # of Tcl/Tk
 _OF_THE_KERNEL = (  # a priority, a namespace, a limit, a lock, another user: then what the words name
     "capsh cgexec choom chpst chroot chrt coresched doas dumb-init firejail flock gosu i386 ionice ld-linux ld-musl "
     "linux32 linux64 ld.so newgrp nice nsenter numactl pkexec prlimit proot runcon runuser setarch setpgrp "
@@ -66,7 +67,7 @@ _NAMES = frozenset(
     name
     for names in (_SHELLS, _LANGUAGES, _OF_THE_KERNEL, _OF_TIME_AND_STREAMS, _OF_BUILDS, _SEVERAL_IN_ONE)
     for name in names.split()
-)
+) | {_WINDOWED_SHELL}
 _BUILDS = ("-static", "-dbg", "-debug", "-minimal")
 _VERSION = "0123456789.-_"
 _MACHINES = ("-gnu", "-musl")  # what a program was built for, as in `perl5.36-x86_64-linux-gnu`

@@ -161,9 +161,9 @@ class MethodService:
 
     def _entry(self, directory: str, name: str) -> dict[str, Any] | None:
         """Return one entry as the tool sees it; None if it may not read it."""
-        judged = self._guard.policy.evaluate(FileAction("read", f"{directory.rstrip('/')}/{name}", self._tool))
-        place = judged.places[0]
-        if judged.verdict.decision is not ALLOW or not isinstance(place, FsTarget) or not place.exists:
+        resolved = self._guard.policy.evaluate(FileAction("read", f"{directory.rstrip('/')}/{name}", self._tool))
+        place = resolved.places[0]
+        if resolved.verdict.decision is not ALLOW or not isinstance(place, FsTarget) or not place.exists:
             return None
         return {**self._scrub.tree(named_path("path", name)), "kind": DIRECTORY if place.directory else FILE}
 
@@ -362,7 +362,7 @@ class _Authorizer:
         return self._guard.perform(answer, effect, later=self._later)
 
     def go_on(self) -> None:
-        """Return while the request is wanted and has time left."""
+        """Return while the request is not cancelled and has time left."""
         self._turn.go_on()
         if self._turn.deadline is not None and monotonic() > self._turn.deadline:
             raise RequestError("the search took too long", hint="search less", number=TIMED_OUT)

@@ -348,12 +348,11 @@ class RefusedFiles:
         return path
 
 
-def sandbox_toml(wanted: Iterable[tuple[str, str]], listed: Mapping[str, Sequence[str]], home: str) -> str:
+def sandbox_toml(listings: Sequence[tuple[str, str]], listed: Mapping[str, Sequence[str]], home: str) -> str:
     """Return the `[sandbox]` table that lists some paths, each by its key, beside those that are listed already."""
     lines = ["[sandbox]"]
-    asked = list(wanted)
     for key in ("read", "write"):
-        paths = [path for each, path in asked if each == key]
+        paths = [path for each, path in listings if each == key]
         if paths:
             names = [toml_string(_from_home(path, home)) for path in dict.fromkeys([*listed.get(key, ()), *paths])]
             lines.append(f"{key} = [{', '.join(names)}]")
