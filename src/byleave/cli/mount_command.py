@@ -1,6 +1,6 @@
 """`byleave mount`: let tools reach a place outside the workspace, through a link in it; and list such places.
 
---mount and --no-mount, the flag forms of `mount` and `unmount` on commands that start something.
+`--mount` and `--no-mount` do the same as `mount` and `unmount`, on commands that start something.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`byleave run`: run a program so that the operating system holds it to the policy.
 
-`byleave run --explain`: what a program would be given, and which mechanism holds it to that.
+With `--explain` nothing is run: it prints what the program would be given, and which mechanism would hold it to that.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """What `access.commands` means on this machine: where listed programs are, what the program itself must execute, and
 which directories of programs it must not see. Reads, never writes.
 
-The program is started by its interpreter, if it is a script: then nothing but one file, and the loader of that file, is
-ever executed by the kernel on its behalf.
+If the program is a script, its interpreter starts it: then the kernel executes on its behalf nothing but one file, and
+the loader of that file.
 
-Which programs execute what their words say: interpreters, and programs that start the program their words name.
+Some programs execute what their words say: interpreters, and programs that start the program their words name. Where
+`access.commands` lists one of them, the programs that it starts are decided like those of the tool. The table has
+names; a version, or the way a program was built, may stand behind one (`python3.11`, `bash-static`).
 
-Where `access.commands` lists one of them, the programs that it starts are decided like those of the tool. The table is
-for names; a version, or the way a program was built, may stand behind one (`python3.11`, `bash-static`).
-
-Could a tool have put a program where it was found? Then it is not the one that a rule names (`TrustedPrograms`).
+A program that a tool could have put where it was found is not the one that a rule names (`TrustedPrograms`).
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class MethodService:
         guard: Guard,
         tool: str,
         project: ProjectFiles,
-        scrub: SecretFilter,
+        secrets: SecretFilter,
         *,
         limit: int = file_effects.LARGEST_FILE,
         who: Who = UNKNOWN,
@@ -67,7 +67,7 @@ class MethodService:
         self._guard = guard
         self._tool = tool
         self._project = project
-        self._scrub = scrub
+        self._secrets = secrets
         self._limit = limit
         self._who = who
         self._others = dict(others or {})
@@ -124,7 +124,7 @@ class MethodService:
     def _read(self, params: Params, authorizer: _Authorizer) -> dict[str, Any]:
         answer = self._for("read", params.path("path"), authorizer)
         data = authorizer.do(answer, lambda permit: file_effects.read_file(permit, self._project, limit=self._limit))
-        shown, size = self._scrub.data(data), len(data)
+        shown, size = self._secrets.data(data), len(data)
         return {**content_fields("content", shown), "size": size}
 
     def _write(self, params: Params, authorizer: _Authorizer) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class MethodService:
         place = resolved.places[0]
         if resolved.verdict.decision is not ALLOW or not isinstance(place, FsTarget) or not place.exists:
             return None
-        return {**self._scrub.tree(named_path("path", name)), "kind": DIRECTORY if place.directory else FILE}
+        return {**self._secrets.tree(named_path("path", name)), "kind": DIRECTORY if place.directory else FILE}
 
     def _metadata(self, params: Params, authorizer: _Authorizer) -> dict[str, Any]:
         answer = self._for("read", params.path("path"), authorizer)
@@ -294,10 +294,10 @@ class MethodService:
 
     def _match(self, found: FileMatches) -> dict[str, Any]:
         lines = [
-            {"line_number": line.number, "content": self._scrub.text(line.content), "is_match": line.matches}
+            {"line_number": line.number, "content": self._secrets.text(line.content), "is_match": line.matches}
             for line in found.lines
         ]
-        return {**self._scrub.tree(named_path("path", found.path)), "lines": lines}
+        return {**self._secrets.tree(named_path("path", found.path)), "lines": lines}
 
 
 _MOST_CONTEXT = 1000  # lines around a match
