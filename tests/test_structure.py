@@ -217,8 +217,6 @@ def test_no_file_names_a_place_on_the_machine_it_was_written_on() -> None:
 CYCLES_LEFT = [
     {"acp.authorize", "acp.call_tracker", "acp.open_questions", "acp.relay", "acp.sessions"},
     {"hooks.authorize", "hooks.hook"},
-    {"sandbox.diagnose.diagnosis", "sandbox.diagnose.refused_files", "sandbox.diagnose.refused_network"},
-    {"sandbox.plan.build", "sandbox.plan.filesystem_view", "sandbox.plan.protected_paths"},
 ]
 
 

@@ -105,7 +105,7 @@ def test_without_a_terminal_nobody_can_agree(project: Path) -> None:
 def test_no_input_stops_where_consent_is_needed(project: Path) -> None:
     with at_terminal("trust", "--no-input", cwd=project) as terminal:
         assert terminal.ends() == 2
-        assert "--no-input forbids the question" in terminal.seen
+        assert "with --no-input you are not asked" in terminal.seen
     assert not is_trusted(project)
 
 

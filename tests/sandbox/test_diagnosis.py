@@ -9,8 +9,8 @@ import pytest
 
 from byleave.cli.diagnose import Destination, finding_lines, finding_tree
 from byleave.core.decision import ALLOW, DENY, RuleRef, Verdict
-from byleave.sandbox.diagnose.diagnosis import Scene, diagnose
-from byleave.sandbox.diagnose.finding import Attempt, RefusalFinding, attempts_of, gather, merged
+from byleave.sandbox.diagnose.diagnosis import diagnose
+from byleave.sandbox.diagnose.finding import Attempt, RefusalFinding, Scene, attempts_of, gather, merged
 from byleave.sandbox.diagnose.refusals import read_address, read_question
 from byleave.sandbox.diagnose.traced_calls import CALLS, DroppedObservations, Observed, Reader, rows_for, write_rows
 from byleave.sandbox.linux.seccomp import MARK, TRACE, TRAP, FilterOptions, make_filter, make_watching_filter
@@ -32,7 +32,7 @@ PLAN = SandboxPlan(
     ROOT,
     (
         PathGrant("/etc", READING, DIRECTORY, "the system's own files"),
-        PathGrant("/etc/shadow", NOTHING, FILE, "not everybody may read it"),
+        PathGrant("/etc/shadow", NOTHING, FILE, "not every user may read it"),
         PathGrant("/home/me", EVERYTHING, PRIVATE, "private to the sandbox, and empty"),
         PathGrant("/tmp", EVERYTHING, PRIVATE, "private to the sandbox, and empty"),
         PathGrant(ROOT, EVERYTHING, DIRECTORY, "fs .: all"),

@@ -830,7 +830,7 @@ def test_a_workspace_that_cannot_be_written_to_is_said_so_and_nothing_is_left(cl
         name = ".claude" if closed == "." else ".git/commondir"
         assert str(caught.value) == (
             f'"{name}" cannot be held while the sandbox runs: Permission denied\n'
-            "  hint: check the permissions there, and the room on the disk"
+            "  hint: check the permissions there, and the free space on the disk"
         )
         assert (reachable.added, list(reachable.state.glob("*.json"))) == ([], [])
 

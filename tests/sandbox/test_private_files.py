@@ -14,7 +14,7 @@ from byleave.sandbox import Sandbox
 from byleave.sandbox.linux.backends import BWRAP, LANDLOCK, NAMESPACES
 from byleave.sandbox.plan.plan import DIRECTORY, EVERYTHING, FILE, NOTHING, READING, PathGrant
 from byleave.sandbox.plan.private_files import (
-    NOT_FOR_EVERYBODY,
+    NOT_FOR_EVERY_USER,
     kernel_secrets,
     prefix_secrets,
     started_among,
@@ -131,7 +131,7 @@ def test_private_files_of_the_workspace_are_the_policys(among_the_systems: Path)
 
 
 def cover(path: Path | str, kind: str = FILE) -> PathGrant:
-    return PathGrant(str(path), NOTHING, kind, NOT_FOR_EVERYBODY)
+    return PathGrant(str(path), NOTHING, kind, NOT_FOR_EVERY_USER)
 
 
 def test_a_prefix_shows_what_everybody_may_read(tmp_path: Path) -> None:

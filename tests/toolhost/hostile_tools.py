@@ -391,9 +391,9 @@ def cancels_what_is_not_there() -> None:
     hear()
     for id_ in (1, "1", 99, -1, "x" * 1000):
         write(note("cancel", request_id=id_))
-    wrong: dict[str, Any]
-    odd = [{"request_id": value} for value in (None, [], True, 1.5)]
-    for wrong in ({}, {"id": {}}, *odd):
+    ids: tuple[Any, ...] = (None, [], True, 1.5)
+    odd: list[dict[str, Any]] = [{}, {"id": {}}, *({"request_id": id_} for id_ in ids)]
+    for wrong in odd:
         write(note("cancel", **wrong))
         assert hear()["error"]["code"] == -32602
     result(ask(1, "fs.read", path="a.txt")["result"]["content"])

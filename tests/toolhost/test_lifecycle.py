@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from byleave.guard.evaluation import FOR_SESSION, NO, ONCE, Question
+from byleave.toolhost import conversation
 from byleave.toolhost.deadline import Deadline
+from byleave.toolhost.process_methods import ProcessMethods
 from command import PATIENCE, at_terminal
 from sandbox.machine import needs_sandbox
 from toolhost.hosting import (
@@ -199,9 +201,16 @@ def test_a_server_that_never_answers_is_a_timeout(tmp_path: Path) -> None:
                 assert heard(hosting.call("t"))[0] == [TOO_LATE]
 
 
-def test_a_tool_is_not_ended_while_it_waits_for_the_host(tmp_path: Path) -> None:
-    """The program takes longer than the tool may be silent, but not longer than a request may take together with it."""
-    house = House.build(tmp_path, {"t": waiting_tool("process.run", {"program": "sleep", "args": ["0.8"]}, 1.0)})
+def test_a_tool_is_not_ended_while_it_waits_for_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host takes longer than the tool may be quiet."""
+
+    def serve_late(*_: object) -> dict[str, Any]:
+        time.sleep(2.0)
+        return {}
+
+    monkeypatch.setattr(ProcessMethods, "serve", serve_late)
+    monkeypatch.setattr(conversation, "_GRACE", PATIENCE)  # and is not refused for that
+    house = House.build(tmp_path, {"t": waiting_tool("process.run", {}, 1.5)})
     with house.host() as hosting:
         assert heard(hosting.call("t"))[0] == ["done"]
 

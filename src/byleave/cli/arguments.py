@@ -155,15 +155,15 @@ class _Reader:
     def _given(self) -> ParsedArguments:
         if "help" in self._options or "version" in self._options:
             return ParsedArguments(self._command, self._path, self._options, {}, self._rest)
-        wanted = self._command.positionals
-        if len(self._words) > len(wanted):
-            raise self._too_many(self._words[len(wanted)])
-        words = dict(zip((positional.name for positional in wanted), self._words, strict=False))
-        missing = [positional.name for positional in wanted if positional.required and positional.name not in words]
+        positionals = self._command.positionals
+        if len(self._words) > len(positionals):
+            raise self._too_many(self._words[len(positionals)])
+        words = dict(zip((positional.name for positional in positionals), self._words, strict=False))
+        missing = [each.name for each in positionals if each.required and each.name not in words]
         if missing:
             verb = "is" if len(missing) == 1 else "are"
             raise InputError(f"{sentence_list(missing)} {verb} missing", hint=usage(self._command, self._path))
-        for positional in wanted:
+        for positional in positionals:
             _check_choice(positional, words.get(positional.name))
         return ParsedArguments(self._command, self._path, self._options, words, self._rest)
 

@@ -73,17 +73,17 @@ def _show(given: ParsedArguments, log: AuditLog, _root: str) -> int:
 
 def _tail(given: ParsedArguments, log: AuditLog, root: str) -> int:
     rows = _Rows(given)
-    wanted = _filter(given, root, limit=_NEWEST_OF_TAIL)
+    selected = _filter(given, root, limit=_NEWEST_OF_TAIL)
     last = log.head().sequence
     try:
-        _show_all(rows, log.query(wanted))
+        _show_all(rows, log.query(selected))
         while True:
             sys.stdout.flush()
             if _is_closed_within(_PERIOD):
                 return 0
             now = log.head().sequence
             if now > max(last, rows.last):
-                _show_all(rows, log.query(structs.replace(wanted, after=max(last, rows.last), limit=None)))
+                _show_all(rows, log.query(structs.replace(selected, after=max(last, rows.last), limit=None)))
                 last = now
     except KeyboardInterrupt:
         return 0
@@ -236,7 +236,7 @@ class _Rows:
         return f"{start}{painted}{who}{self._subject(tree, len(start) + 6 + len(who))}".rstrip()
 
     def _subject(self, tree: dict[str, Any], taken: int) -> str:
-        """Return what was attempted, and the rule that decided with its place, in the room that is left."""
+        """Return what was attempted, and the rule that decided with its place, in the columns that are left."""
         room = max(_NARROWEST, self._width - taken)
         rule, source = deciding_rule(tree)
         if not rule or was_seen(tree):  # no rule decided about what was done already

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from byleave.cli.mount_command import mount_first
 from byleave.cli.output import complain, say, say_json, say_verbose, warn
-from byleave.cli.terminal import TerminalAsker, ask_person, below_a_door, may_ask
+from byleave.cli.terminal import TerminalAsker, ask_person, may_ask, started_by_agent
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.action import LOCAL, CallAction
 from byleave.errors import ByleaveError, ConfigErrors, InputError
@@ -182,7 +182,7 @@ class CallRunner:
         files = given.options.get("policy", ())
         session = given.one("session") or "default"
         asker = self._asker() if self._asks else None
-        self._modes = WithRunModes(policy, by_hand=not below_a_door())
+        self._modes = WithRunModes(policy, by_hand=not started_by_agent())
         moded: Any = self._modes
         self._guard = guard_for(
             workspace, DOOR, files=files, session=session, asker=asker, policy=moded, client_approves=None
@@ -275,7 +275,7 @@ class CallRunner:
         choices = question.get("options", question.get("choices"))
         if isinstance(choices, list) and choices:
             rows.append(f"  one of: {', '.join(shown(str(choice)) for choice in choices)}")
-        text = "\n".join([f"byleave: {shown(self._name)} asks:", *rows, "> "])
+        text = "\n".join([f"byleave: {shown(self._name)} has a question for you", *rows, "> "])
         with self._silence():
             return ask_person(text, stop=self._stop_reading) or None
 

@@ -12,8 +12,8 @@ from byleave.cli.output import complain, paint
 from byleave.core.decision import WORDS
 from byleave.core.suggest import toml_key
 from byleave.errors import ByleaveError
-from byleave.sandbox.diagnose.diagnosis import Scene, diagnose, unlisted
-from byleave.sandbox.diagnose.finding import ACCESS, NEVER, NOWHERE, SANDBOX, RefusalFinding, merged
+from byleave.sandbox.diagnose.diagnosis import diagnose, unlisted
+from byleave.sandbox.diagnose.finding import ACCESS, NEVER, NOWHERE, SANDBOX, RefusalFinding, Scene, merged
 from byleave.sandbox.diagnose.refusals import sandbox_toml
 from byleave.text import sentence_list, shown, shown_lines, speakable
 
@@ -75,10 +75,10 @@ def report_refusals(given: ParsedArguments, confinement: Confinement, observer: 
 def _diagnose(given: ParsedArguments, confinement: Confinement, observer: Observer) -> None:
     started = tuple(unlisted(given.rest, confinement.tool, confinement.policy.decide))
     if started:
-        _tell(given, started, confinement, 0)
+        _report(given, started, confinement, 0)
     elif observer.plan is not None:
         scene = _scene(confinement, observer.plan, observer.approximate)
-        _tell(given, diagnose(observer, scene), confinement, observer.missing)
+        _report(given, diagnose(observer, scene), confinement, observer.missing)
 
 
 def _scene(confinement: Confinement, plan: SandboxPlan, approximate: tuple[Approximation, ...]) -> Scene:
@@ -98,7 +98,7 @@ def _scene(confinement: Confinement, plan: SandboxPlan, approximate: tuple[Appro
     )
 
 
-def _tell(given: ParsedArguments, found: Sequence[RefusalFinding], confinement: Confinement, missing: int) -> None:
+def _report(given: ParsedArguments, found: Sequence[RefusalFinding], confinement: Confinement, missing: int) -> None:
     where = destination(given, confinement.tool)
     if given.flag("json"):
         import json

@@ -220,9 +220,9 @@ def _audit(workspace: Workspace) -> DoctorFinding:
         return DoctorFinding(BAD, "audit log", text)
     if log.warnings:
         return DoctorFinding(NOTE, "audit log", "; ".join(log.warnings))
-    text = f"{number} records, both ends are whole; `byleave audit verify` checks them all"
+    text = f"{number} records, the first and the last are intact; `byleave audit verify` checks all of them"
     if not number:
-        text = "nothing was recorded yet"
+        text = "empty: no decision was recorded yet"
     return DoctorFinding(GOOD, "audit log", text)
 
 

@@ -107,13 +107,13 @@ def run(given: ParsedArguments) -> int:
         if _is_there(root, name):
             raise InputError(f"{name} exists already", hint="edit it, or remove it first")
     kinds = [kind for kind in KINDS if any(_is_there(root, marker) for marker in kind.markers)]
-    wanted = {
+    files = {
         "byleave.toml": "".join(_parts(root, kinds)),
         ".byleave/schema.json": shipped_schema(),
         ".byleave/.gitignore": "# personal settings stay personal\nlocal.toml\n",
     }
     _refuse_odd_directory(root)
-    written = [name for name, text in wanted.items() if _write(os.path.join(root, name), text)]
+    written = [name for name, text in files.items() if _write(os.path.join(root, name), text)]
     say_verbose(given, [f"wrote {os.path.join(root, name)}" for name in written])
     _report(given, root, written, [kind.name for kind in kinds])
     return 0

@@ -1,6 +1,6 @@
 """`byleave mount`: let tools reach a place outside the workspace, through a link in it; and list such places.
 
---mount and --no-mount, the flag forms of `mount` and `unmount` on commands that start something.
+`--mount` and `--no-mount` do the same as `mount` and `unmount`, on commands that start something.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _mount(given: ParsedArguments, workspace: Workspace, spec: str) -> int:
     planned, request = _plan(given, workspace, (spec,))
     if given.flag("dry_run"):
         warn(given, _cautions(workspace, planned))
-        _tell_plans(given, planned)
+        _print_plans(given, planned)
         return 0
     if not _agrees(given, workspace, planned):
         return _refused(given, planned)
@@ -122,7 +122,7 @@ def _refused(given: ParsedArguments, planned: MountPlans) -> int:
     return REFUSED
 
 
-def _tell_plans(given: ParsedArguments, planned: MountPlans) -> None:
+def _print_plans(given: ParsedArguments, planned: MountPlans) -> None:
     for plan in planned.plans:
         if given.flag("json"):
             say_json(plan.tree())

@@ -1,6 +1,7 @@
-"""`byleave policy show`: the merged policy, with the file and line of each rule.
+"""`byleave policy`: what is in force, and what could be.
 
-`byleave policy learn`: rules for what the user has approved again and again, taken from the audit log.
+`show` prints the merged policy, with the file and line of each rule. `learn` proposes rules for what the user has
+approved again and again, taken from the audit log.
 """
 
 from __future__ import annotations

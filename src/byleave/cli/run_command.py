@@ -1,6 +1,6 @@
 """`byleave run`: run a program so that the operating system holds it to the policy.
 
-`byleave run --explain`: what a program would be given, and which mechanism holds it to that.
+With `--explain` nothing is run: it prints what the program would be given, and which mechanism would hold it to that.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from byleave.sandbox.host import refuse_elsewhere
 from byleave.sandbox.linux.backends import BWRAP, LANDLOCK, NAMESPACES
 from byleave.sandbox.linux.steps import NOEXEC, RDONLY
 from byleave.sandbox.plan.plan import BIN, NO_NETWORK
-from byleave.sandbox.plan.private_files import NOT_FOR_EVERYBODY
+from byleave.sandbox.plan.private_files import NOT_FOR_EVERY_USER
 from byleave.sandbox.sandbox import ToolSandbox
 from byleave.sandbox.tamper_check import start_time
 from byleave.text import shown, shown_lines
@@ -178,7 +178,7 @@ def _pass_on(process: Process, terminal: OwnTerminal | None, got: signal.struct_
     """Do for the program what a signal asks of us."""
     number = got.si_signo
     if number == signal.SIGTSTP:
-        _suspend(process, terminal, everybody=got.si_pid == os.getpid())
+        _suspend(process, terminal, whole_job=got.si_pid == os.getpid())
     elif number == signal.SIGWINCH:
         if terminal is not None:
             terminal.resize()
@@ -190,13 +190,13 @@ def _pass_on(process: Process, terminal: OwnTerminal | None, got: signal.struct_
         process.signal_all(number)
 
 
-def _suspend(process: Process, terminal: OwnTerminal | None, *, everybody: bool) -> None:
-    """Stop with the program until we are continued; `everybody` of our job, if it was asked for at the keyboard."""
+def _suspend(process: Process, terminal: OwnTerminal | None, *, whole_job: bool) -> None:
+    """Stop with the program until we are continued; the `whole_job`, if a key at the terminal stopped it."""
     process.signal_all(signal.SIGSTOP)
     if terminal is not None:
         terminal.pause()
     stopping = {signal.SIGTSTP}
-    os.kill(0 if everybody else os.getpid(), signal.SIGTSTP)
+    os.kill(0 if whole_job else os.getpid(), signal.SIGTSTP)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, stopping)  # here we stop
     signal.pthread_sigmask(signal.SIG_BLOCK, stopping)
     if terminal is not None:
@@ -276,12 +276,12 @@ def plan_lines(explained: Explained) -> Iterator[str]:
     yield "what it sees, and may do there"
     mounts = {mount.path: _how(mount) for mount in arrangement.mounts}
     held = {each.path for each in plan.held}
-    listed = [place for place in plan.places if place.path not in held and place.why != NOT_FOR_EVERYBODY]
+    listed = [place for place in plan.places if place.path not in held and place.why != NOT_FOR_EVERY_USER]
     rows = [(_path(plan, place), place.given, mounts.get(place.path, "Landlock"), shown(place.why)) for place in listed]
     yield from columns([("path", "may", "held by", "because"), *rows])
-    covered = sum(place.why == NOT_FOR_EVERYBODY for place in plan.places)
+    covered = sum(place.why == NOT_FOR_EVERY_USER for place in plan.places)
     if covered:
-        yield f"  and {covered} places in /etc are covered: {NOT_FOR_EVERYBODY}"
+        yield f"  and {covered} places in /etc are covered: {NOT_FOR_EVERY_USER}"
     if held:
         yield ""
         yield "names that do not exist and are kept free while it runs"

@@ -1,6 +1,7 @@
-"""The consent of the user: at the terminal, or by `--yes` of a script, never from an agent. And the record of it.
+"""Ask the user: for consent to what a command changes, and for approval of an action.
 
-Ask for approval at the terminal: show the whole action, why it needs approval, and what a yes covers.
+Consent is given at the terminal, or by `--yes` of a script, never by an agent; `record_answers` records it.
+`TerminalAsker` shows the whole action, why it needs approval, and what a yes covers.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ def consents(given: ParsedArguments, question: str, *, about: Sequence[str] = ()
     even if that leads elsewhere. Below a hook, proxy, gateway or sandbox of byleave there is no consent: an agent could
     open a terminal of its own.
     """
-    _refuse_below_a_door()
+    _refuse_agents()
     if given.flag("yes"):
         return True
     if given.flag("no_input"):
         raise StateError(
-            "this needs your consent, and --no-input forbids the question", hint="add --yes to consent in a script"
+            "this needs your consent, and with --no-input you are not asked", hint="add --yes to consent in a script"
         )
     sys.stdout.flush()
     seen = sys.stdout.isatty() and not given.flag("quiet") and not given.flag("json")
@@ -53,7 +54,7 @@ def consents(given: ParsedArguments, question: str, *, about: Sequence[str] = ()
 
 def requires_person(given: ParsedArguments) -> None:
     """Return if a person is at the terminal, or a script has consented by `--yes`; else an error."""
-    _refuse_below_a_door()
+    _refuse_agents()
     if given.flag("yes"):
         return
     terminal = _open_terminal()
@@ -94,7 +95,7 @@ def record_answers(given: ParsedArguments, workspace: Workspace, subjects: Itera
 
 def may_ask(given: ParsedArguments) -> bool:
     """Whether a question would reach a person: there is a terminal, and no --no-input."""
-    if given.flag("no_input") or _door_above():
+    if given.flag("no_input") or started_by_agent():
         return False
     terminal = _open_terminal()
     if terminal is None:
@@ -172,13 +173,8 @@ def _no_terminal() -> StateError:
     return StateError("this needs your consent at a terminal", hint="in a script of your own, add --yes")
 
 
-def below_a_door() -> bool:
-    """Whether an agent or a tool that byleave mediates may have started this process."""
-    return _door_above()
-
-
-def _refuse_below_a_door() -> None:
-    if _door_above():
+def _refuse_agents() -> None:
+    if started_by_agent():
         raise StateError(
             "this needs your consent, and an agent or tool may have started this command",
             hint="run the command yourself, in a terminal of your own",
@@ -191,8 +187,12 @@ def _put(terminal: int, text: str) -> None:
         left = left[os.write(terminal, left) :]
 
 
-def _door_above() -> bool:
-    """Whether an ancestor of this process is byleave before an agent or tool; an unreadable ancestor counts as one."""
+def started_by_agent() -> bool:
+    """Whether an agent or a tool that byleave mediates may have started this process.
+
+    It has, if an ancestor of this process is byleave's hook, proxy, gateway, tool host or sandbox. An ancestor that
+    cannot be read counts as one.
+    """
     process = os.getppid()
     for _ in range(_MOST_PARENTS):
         if process <= 1:

@@ -62,7 +62,7 @@ def _trust(
             continue
         prints.append(print_)
         effects += _effects(name, layer.tree, print_)
-    _tell_effects(given, effects)
+    _print_lines(given, effects)
     new = [print_.file for print_ in prints]
     if new and not consents(given, f"Trust {sentence_list(new)} as it is now?", about=effects):
         return None
@@ -78,11 +78,11 @@ def _untrust(given: ParsedArguments, workspace: Workspace, names: list[str]) -> 
         return _done(given, "untrusted", [], REFUSED)
     known = [name for name in names if workspace.approvals.untrust(name)]
     record_answers(given, workspace, known)
-    _tell_effects(given, [f"{shown(name)} was not trusted" for name in names if name not in known])
+    _print_lines(given, [f"{shown(name)} was not trusted" for name in names if name not in known])
     return _done(given, "untrusted", known)
 
 
-def _tell_effects(given: ParsedArguments, lines: list[str]) -> None:
+def _print_lines(given: ParsedArguments, lines: list[str]) -> None:
     if not given.flag("quiet") and not given.flag("json"):
         for line in lines:
             say(line)
@@ -98,18 +98,18 @@ def _done(given: ParsedArguments, word: str, names: list[str], code: int = 0) ->
 
 def _names(given: ParsedArguments, workspace: Workspace) -> list[str]:
     known = (*PROJECT_FILES, LOCAL_FILE, *FOREIGN_FILES)
-    wanted = given.words.get("FILE")
-    if wanted is None:
+    named = given.words.get("FILE")
+    if named is None:
         found = [name for name in known if os.path.lexists(os.path.join(workspace.root.path, name))]
         if found:
             return found
         problem = f"there is no project file in {quoted(workspace.root.path)}"
         raise InputError(problem, hint="`byleave init` writes one")
-    name = os.path.normpath(wanted)
+    name = os.path.normpath(named)
     if name not in known:
-        name = os.path.relpath(os.path.join(working_directory(), wanted), workspace.root.path)
+        name = os.path.relpath(os.path.join(working_directory(), named), workspace.root.path)
     if name not in known:
-        raise InputError(f"{quoted(wanted)} is not a project file", hint=f"project files are {sentence_list(known)}")
+        raise InputError(f"{quoted(named)} is not a project file", hint=f"project files are {sentence_list(known)}")
     return [name]
 
 

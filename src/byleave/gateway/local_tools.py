@@ -29,7 +29,7 @@ from byleave.guard.evaluation import CANCELLED, NO_PERSON, SILENCE, Who
 from byleave.protocol.content import text_block
 from byleave.text import quoted, shown, speakable
 from byleave.toolhost.authorize import SKIP
-from byleave.toolhost.deadline import AnnouncingAsker, Deadline, current_turn
+from byleave.toolhost.deadline import AnnouncingAsker, Deadline, current_deadline
 from byleave.toolhost.description import (
     NOTHING,
     PATIENCE,
@@ -127,7 +127,7 @@ class _ClientAsker:
         except RuntimeError:  # the gateway has ended
             asking.close()
             return NO_PERSON
-        for turn in (self._turn, current_turn()):
+        for turn in (self._turn, current_deadline()):
             if turn is not None:
                 turn.on_cancel(future.cancel)
         try:

@@ -1,16 +1,13 @@
 """Start a program confined, for a tool, an MCP server, an agent or a command.
 
-What differs is said by three arguments: a `Confinement` (whose access holds, limits, what is shown, how long names are
-reserved), a `ProgramStart` (the command, its variables, streams and terminal), and `decide` (what answers for that
-which the program starts and reaches, and records it). Where the user has switched the sandbox off, tools and servers
-run as plain processes, and that is reported: `start_as_configured`. `byleave run` and `byleave acp --sandbox` never do.
+Three arguments say what differs: a `Confinement` (whose access holds, limits, what is shown, how long names are
+reserved), a `ProgramStart` (the command, its variables, streams and terminal), and `decide` (which answers for what the
+program starts and reaches, and records it). Where the user has switched the sandbox off, tools and servers run as plain
+processes, and that is reported: `start_as_configured`. `byleave run` and `byleave acp --sandbox` never do.
 
-A process that nothing confines, for tools and servers where the user has switched the sandbox off.
-
-What a configured command brings along: the files that it names, and the variables that its program may have.
-
-A tool or server reads its own program, whatever its access says of the workspace. Nothing is taken through a link in
-the workspace: a program that may write there would choose by it what is shown.
+A tool or server reads its own program, whatever its access says of the workspace: `CommandFiles` are the files that its
+command names. None is taken through a link in the workspace: a program that may write there would choose by the link
+what is shown.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Mount what was planned: directories, links, the session's rules and the approvals, whole or not at all.
+"""Mount what was planned, and take mounts away: directories, links, the session's rules and the approvals, all or none.
 
-What a plan changes, thing by thing and in order: in the workspace, in the session's file, in the approvals.
+A plan is turned into changes, one for each thing and in order: in the workspace, in the session's file, in the
+approvals. The journal makes them.
 
-Take mounts away: the session's rules, the links that still lead where they were approved to, and the approvals.
-
-The tools' other file rules are written into the session as they are now, instead of those of weaker layers: rules of a
-weaker layer cannot be taken away one by one. Rules of stronger layers cannot be taken away at all.
-
-Start at `plan_unmount`; `unmount` does it.
+Unmounting (`plan_unmount`, then `unmount`) removes the session's rules, the links that still lead where they were
+approved to, and the approvals. The tools' other file rules are written into the session as they are now, instead of
+those of weaker layers: rules of a weaker layer cannot be taken away one by one, rules of stronger layers not at all.
 """
 
 from __future__ import annotations
@@ -375,7 +373,7 @@ def _chosen(workspace: Workspace, standing: Sequence[MountedRule], name: str | N
 
 
 def _below(known: Sequence[str], names: set[str]) -> list[str]:
-    return [path for path in known if any(is_under(path, wanted) for wanted in names)]
+    return [path for path in known if any(is_under(path, name) for name in names)]
 
 
 def _kept_rules(layers: Sequence[Layer], tool: str, gone: Sequence[str]) -> list[dict[str, Any]]:

@@ -105,12 +105,12 @@ class MountJournal:
         """
         import json
 
-        wanted, last = [[each for each in some if each.before != each.after] for some in (changes, granting)]
-        intent = json.dumps({"changes": _trees(wanted), "granting": _trees(last)}).encode()
+        first, last = [[each for each in some if each.before != each.after] for some in (changes, granting)]
+        intent = json.dumps({"changes": _trees(first), "granting": _trees(last)}).encode()
         begun: list[JournalChange] = []
         try:
             write_private(self._intent, intent)
-            self._make(wanted, begun)
+            self._make(first, begun)
             for change in last:
                 self._require(change)
             verify()
@@ -220,7 +220,7 @@ class MountJournal:
             case "directory" | "link":
                 self._set_inside(change, value)
             case "private directory":
-                _set_private_directory(change.place, wanted=value is not None)
+                _set_private_directory(change.place, exists=value is not None)
             case "file":
                 _set_file(change.place, value)
             case _ if value is None:
@@ -317,8 +317,8 @@ def _read_change(tree: Any) -> JournalChange:
     return JournalChange(kind, place, before, after, (times[0], times[1]), tuple(revoked))
 
 
-def _set_private_directory(path: str, *, wanted: bool) -> None:
-    if wanted:
+def _set_private_directory(path: str, *, exists: bool) -> None:
+    if exists:
         make_private_directory(path)
     else:
         _remove_if_empty(path)

@@ -1,9 +1,9 @@
-"""Trust on first use: which ways out of the workspace wait for a yes, and what that yes would mean.
+"""Ways out of the workspace: those that wait for the user's approval, and those that a session has.
 
-A path that has an approved target and leads elsewhere by now is asked about with both targets in sight. Where nobody
-can be asked, the rule grants nothing, and the policy says so.
-
-What is mounted in a session: each way out of the workspace, who may use it how, and whether it is in force.
+A rule for an external path grants nothing until the user has approved its target (`waiting`, `effect`). Where a path
+leads elsewhere than its approved target, the question shows both. Without a terminal nothing is asked, the rule grants
+nothing, and the policy says so. A list of mounts shows each way out, which tools may use it how, and whether it is in
+force.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from byleave.core.fs_rules import CAPABILITIES
 from byleave.text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
     from byleave.policy.compile import Compiled
     from byleave.policy.compile_access import ExternalRule
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from byleave.store.approvals import Approvals
 
     Ask = Callable[[list[str], str], bool]
-    from collections.abc import Mapping
-    from typing import Any
 
 
 class Binding(Struct, frozen=True):
@@ -38,7 +37,7 @@ class Binding(Struct, frozen=True):
 
 
 def waiting(compiled: Compiled, approvals: Approvals) -> list[Binding]:
-    """Return what trusted layers let out of the workspace and nobody has approved yet, each binding once."""
+    """Return what trusted layers let out of the workspace and the user has not approved yet, each binding once."""
     found: dict[tuple[str, str], list[ExternalRule]] = {}
     for external in compiled.externals:
         if external.target is not None:

@@ -1,12 +1,11 @@
-"""The host's side of `access.commands`: decides about every program that a sandboxed program asks for.
+"""`access.commands`: every program that a confined program starts is decided about on the host, and run apart from it.
 
-native/broker.c brings the questions and runs what is allowed; the way there and back is the control socket of the
-process. A question is read once, so that what is decided is what is run. Start at `Broker.answer`.
+`Broker` decides. native/broker.c brings the questions and runs what is allowed; the control socket of the process
+carries both. A question is read once, so that what is decided is what is run. Start at `Broker.answer`.
 
-A program that may start only listed programs, detached from them: it sees and executes no others. Pure.
-
-The init has the whole view, and so has what the broker runs. The program, and interpreters that the broker runs, get a
-copy of it, in which
+`ListedPrograms` makes the view in which the confined program sees and executes no other programs. The init has the
+whole view, and so has what the broker runs. The program, and interpreters that the broker runs, get a copy of it, in
+which
 
     directories of programs   show the program itself, nothing else
     /.byleave/bin             has a stand-in for each listed program, first on PATH

@@ -32,9 +32,9 @@ from byleave.sandbox.linux.seccomp import FilterOptions, make_filter
 from byleave.sandbox.linux.steps import Arrangement, arrange, view_steps
 from byleave.sandbox.native.build import FULL, LEAN, find_launcher
 from byleave.sandbox.placeholders import NameReservation, Placeholder, Placeholders
-from byleave.sandbox.plan.build import PlanRequest, Seen, make_plan, make_reading_plan
-from byleave.sandbox.plan.plan import DIRECTORY, FILE, Brought, SandboxPlan
-from byleave.sandbox.plan.private_files import NOT_FOR_EVERYBODY
+from byleave.sandbox.plan.build import Seen, make_plan, make_reading_plan
+from byleave.sandbox.plan.plan import DIRECTORY, FILE, Brought, PlanRequest, SandboxPlan
+from byleave.sandbox.plan.private_files import NOT_FOR_EVERY_USER
 from byleave.sandbox.plan.protected_paths import Remembered
 from byleave.sandbox.programs import TrustedPrograms
 
@@ -212,7 +212,7 @@ class Confinement:
 
     def _is_current(self, prepared: Prepared) -> bool:
         """Whether a plan may be used again: every path is as it was, and every rule leads where it led."""
-        private = [place.path for place in prepared.plan.places if place.why == NOT_FOR_EVERYBODY]
+        private = [place.path for place in prepared.plan.places if place.why == NOT_FOR_EVERY_USER]
         if not all(os.path.lexists(path) for path in private):  # a cover for what is gone cannot be made
             return False
         return prepared.seen.still_holds() and self.policy.is_as_before(prepared.unlinked.__contains__)

@@ -139,7 +139,7 @@ class Base(Struct, frozen=True):
 
 
 def base_view() -> Base:
-    """Return the system's own directories, read-only, without what is not for everybody's eyes."""
+    """Return the system's own directories, read-only, without files that not every user may read."""
     places, links = [], []
     for path in _SYSTEM:
         kind = look(path)
@@ -312,7 +312,7 @@ def obstacle_on(system: str) -> str | None:
         return None
     return (
         f"there is none for this system ({system}): `byleave run` refuses to run anything here, "
-        "and tools are held only by the checks that they and the doors make themselves"
+        "and the hooks, the gateway and the tool host check requests, but nothing confines a program"
     )
 
 

@@ -52,7 +52,7 @@ class Placeholder(Struct, frozen=True):
 
 
 class _Sorted(Struct, frozen=True):
-    """What has become of each wanted name, or is to be done about it."""
+    """What has become of each requested name, or is to be done about it."""
 
     held: tuple[Placeholder, ...]
     present: tuple[str, ...]
@@ -111,15 +111,15 @@ class Placeholders:
         self._lock = os.path.join(directory, "placeholders.lock")
         self._turn = os.path.join(directory, "placeholders.turn")
 
-    def hold(self, wanted: Sequence[Placeholder]) -> Hold:
+    def hold(self, requested: Sequence[Placeholder]) -> Hold:
         """Hold the names, making those that are missing; a StateError if one cannot be made, and then none is."""
-        odd = [each.path for each in wanted if not is_canonical(each.path)]
+        odd = [each.path for each in requested if not is_canonical(each.path)]
         if odd:
             raise ValueError(f"{odd[0]!r} is no canonical path of the workspace")
         make_private_directory(self._directory)
         try:
             with _Turn(self._turn):
-                return self._enter(wanted)
+                return self._enter(requested)
         except OSError as error:
             raise _failed(error, self._root) from None
 
@@ -153,7 +153,7 @@ class Placeholders:
         except OSError as error:
             raise _failed(error, self._root) from None
 
-    def _enter(self, wanted: Sequence[Placeholder]) -> Hold:
+    def _enter(self, requested: Sequence[Placeholder]) -> Hold:
         lock = os.open(self._lock, _OPEN_LOCK, 0o600)
         try:
             if _is_alone(lock):
@@ -161,7 +161,7 @@ class Placeholders:
             _share(lock, self._lock)
             with ReservedNames(self._root) as names:
                 known = self._read(os.fstat(lock).st_ino)
-                found = _sort(names, wanted, known)
+                found = _sort(names, requested, known)
                 if found.missing:
                     found = self._make(names, found, known, lock)
             return Hold(self, lock, found)
@@ -276,13 +276,13 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-def _sort(names: ReservedNames, wanted: Iterable[Placeholder], known: Mapping[str, ReservedName]) -> _Sorted:
+def _sort(names: ReservedNames, requested: Iterable[Placeholder], known: Mapping[str, ReservedName]) -> _Sorted:
     """Sort the names: held already, there before us, without a place, missing. Directories before what is in."""
     held: list[Placeholder] = []
     present: list[str] = []
     skipped: list[tuple[str, str]] = []
     missing: dict[str, Placeholder] = {}
-    for path, each in sorted({each.path: each for each in wanted}.items()):
+    for path, each in sorted({each.path: each for each in requested}.items()):
         above = missing.get(path.rpartition("/")[0])
         if above is not None and above.content is None:
             missing[path] = each
@@ -343,7 +343,7 @@ def _is_there(descriptor: int, path: str) -> bool:
 def _failed(error: OSError, root: str) -> StateError:
     name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else root
     problem = f"{quoted(name)} cannot be held while the sandbox runs: {error.strerror or error}"
-    return StateError(problem, hint="check the permissions there, and the room on the disk")
+    return StateError(problem, hint="check the permissions there, and the free space on the disk")
 
 
 class NameReservation:
@@ -368,13 +368,13 @@ class NameReservation:
         """Return the names in the workspace that stand for reservations, of whichever sandbox."""
         return self._placeholders.names()
 
-    def reserve(self, wanted: Sequence[Placeholder]) -> None:
+    def reserve(self, requested: Sequence[Placeholder]) -> None:
         """Reserve these names beside those of before; a SandboxError if one cannot be."""
-        if self._hold is not None and set(wanted) <= set(self._names):
+        if self._hold is not None and set(requested) <= set(self._names):
             return
         before = self._hold
-        self._hold = self._placeholders.hold(wanted)
-        self._names = tuple(dict.fromkeys([*self._names, *wanted]))
+        self._hold = self._placeholders.hold(requested)
+        self._names = tuple(dict.fromkeys([*self._names, *requested]))
         if before is not None:
             before.close()
         if self._hold.skipped:

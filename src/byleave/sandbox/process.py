@@ -82,21 +82,21 @@ class Process:
                 os.close(descriptor)
         self._pidfd = os.pidfd_open(self.pid)
 
-    def _stream(self, number: int, wanted: Stream, opened: list[int]) -> int:
+    def _stream(self, number: int, stream: Stream, opened: list[int]) -> int:
         """Return the descriptor that becomes standard input, output or error; keep our end of a pipe."""
-        if wanted is None:
+        if stream is None:
             return number
-        if wanted == PIPE:
+        if stream == PIPE:
             reading, writing = os.pipe()
             ours, theirs = (writing, reading) if number == 0 else (reading, writing)
             opened.append(theirs)
             name = ("stdin", "stdout", "stderr")[number]
             setattr(self, name, os.fdopen(ours, "wb" if number == 0 else "rb"))
             return theirs
-        if wanted == DEVNULL:
+        if stream == DEVNULL:
             opened.append(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
             return opened[-1]
-        return wanted if isinstance(wanted, int) else wanted.fileno()
+        return stream if isinstance(stream, int) else stream.fileno()
 
     def _spawn(
         self,
@@ -111,8 +111,8 @@ class Process:
         actions: list[Any] = []
         if self._controlling is not None:  # who leads a session without a terminal gets the first one that it opens
             actions.append((os.POSIX_SPAWN_OPEN, _SPARE, self._controlling, os.O_RDWR, 0))
-        wanted = dict(enumerate(streams)) | moved
-        for target, source in wanted.items():
+        sources = dict(enumerate(streams)) | moved
+        for target, source in sources.items():
             if target != source or target in moved:  # our own are not inherited unless they are put there
                 high = fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, _HIGH)
                 opened.append(high)

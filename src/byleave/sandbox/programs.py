@@ -1,15 +1,14 @@
 """What `access.commands` means on this machine: where listed programs are, what the program itself must execute, and
 which directories of programs it must not see. Reads, never writes.
 
-The program is started by its interpreter, if it is a script: then nothing but one file, and the loader of that file, is
-ever executed by the kernel on its behalf.
+If the program is a script, its interpreter starts it: then the kernel executes on its behalf nothing but one file, and
+the loader of that file.
 
-Which programs execute what their words say: interpreters, and programs that start the program their words name.
+Some programs execute what their words say: interpreters, and programs that start the program their words name. Where
+`access.commands` lists one of them, the programs that it starts are decided like those of the tool. The table has
+names; a version, or the way a program was built, may stand behind one (`python3.11`, `bash-static`).
 
-Where `access.commands` lists one of them, the programs that it starts are decided like those of the tool. The table is
-for names; a version, or the way a program was built, may stand behind one (`python3.11`, `bash-static`).
-
-Could a tool have put a program where it was found? Then it is not the one that a rule names (`TrustedPrograms`).
+A program that a tool could have put where it was found is not the one that a rule names (`TrustedPrograms`).
 """
 
 from __future__ import annotations
@@ -41,8 +40,9 @@ _SHELLS = (
 _LANGUAGES = (
     "awk bun clisp d8 deno elixir erl escript expect gawk ghci gjs groovy groovysh guile iex ipython irb jrunscript "
     "jshell julia jython lli lua luajit m4 mawk micropython nawk node nodejs ocaml octave original-awk perl php pypy "
-    "python qjs racket rscript ruby runghc runhaskell sbcl scala tcl tclsh ts-node tsx wish"
+    "python qjs racket rscript ruby runghc runhaskell sbcl scala tcl tclsh ts-node tsx"
 )
+_WINDOWED_SHELL = "wish"  # of Tcl/Tk
 _OF_THE_KERNEL = (  # a priority, a namespace, a limit, a lock, another user: then what the words name
     "capsh cgexec choom chpst chroot chrt coresched doas dumb-init firejail flock gosu i386 ionice ld-linux ld-musl "
     "linux32 linux64 ld.so newgrp nice nsenter numactl pkexec prlimit proot runcon runuser setarch setpgrp "
@@ -66,7 +66,7 @@ _NAMES = frozenset(
     name
     for names in (_SHELLS, _LANGUAGES, _OF_THE_KERNEL, _OF_TIME_AND_STREAMS, _OF_BUILDS, _SEVERAL_IN_ONE)
     for name in names.split()
-)
+) | {_WINDOWED_SHELL}
 _BUILDS = ("-static", "-dbg", "-debug", "-minimal")
 _VERSION = "0123456789.-_"
 _MACHINES = ("-gnu", "-musl")  # what a program was built for, as in `perl5.36-x86_64-linux-gnu`

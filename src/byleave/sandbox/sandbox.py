@@ -164,10 +164,10 @@ class ToolSandbox:
         """Return the working directory: the requested one, if it lies in the workspace, else the root."""
         root = self.confinement.workspace.root.path
         try:
-            wanted = os.path.realpath(os.path.join(root, cwd) if cwd is not None else os.getcwd())
+            requested = os.path.realpath(os.path.join(root, cwd) if cwd is not None else os.getcwd())
         except OSError:
             return root
-        return wanted if is_under(wanted, root) and os.path.isdir(wanted) else root
+        return requested if is_under(requested, root) and os.path.isdir(requested) else root
 
     def _standing(self, plan: SandboxPlan, directory: str) -> str:
         """Return where the program starts: at the root, if nothing at all may be done in the directory."""
@@ -246,7 +246,7 @@ class ToolSandbox:
         decide = self.decide if observer is None else observer.asking(self.decide)
         return Broker(decide, self.confinement.tool, listed.program_for)
 
-    def _serve_network(self, process: Process, told: OnVerdict | None) -> None:
+    def _serve_network(self, process: Process, on_verdict: OnVerdict | None) -> None:
         """Serve the sandbox's way into the network until the process has ended."""
         from byleave.net.proxy import open_proxy
 
@@ -255,7 +255,7 @@ class ToolSandbox:
         except SandboxError:
             process.wait()
             raise
-        proxy = open_proxy(self.confinement.policy, self.confinement.tool, self.decide, told)
+        proxy = open_proxy(self.confinement.policy, self.confinement.tool, self.decide, on_verdict)
         proxy.start(listener)
         process.at_end(proxy.close)
 

@@ -169,9 +169,7 @@ def _policy(world: World) -> LivePolicy:
 def _guard(policy: LivePolicy) -> Guard:
     """Return a guard to which no person has ever replied, and which keeps no records."""
     approvals = Approvals(_NO_DIRECTORY, ParseCache(None, ""))
-    return Guard(
-        policy, approvals, _NoRecords(), door="harness", now=lambda: "", mask=Redactor(), client_approves=None
-    )
+    return Guard(policy, approvals, _NoRecords(), door="harness", now=lambda: "", mask=Redactor(), client_approves=None)
 
 
 class _NoRecords:

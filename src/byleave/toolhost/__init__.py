@@ -2,5 +2,5 @@
 
 `authorize` decides whether a call runs. `host` runs it: a mediated tool (`runtime = "vfs"`) in a `conversation`, whose
 requests `methods`, `http_methods` and `process_methods` serve through the guard; a plain one in `stdio_runtime`.
-`spawn` starts processes in sandboxes, `process` reads them to their end, `handles` keeps stateful tools.
+`process` starts processes in sandboxes and reads them to their end, `handles` keeps stateful tools.
 """

@@ -113,16 +113,16 @@ class WithRunModes:
 
     def evaluate(self, action: Action | Mapping[str, Any]) -> ResolvedAction:
         """Evaluate an action; for a call of a local tool, its run mode counts, too."""
-        judged = self._policy.evaluate(action)
-        asked = judged.action
+        resolved = self._policy.evaluate(action)
+        asked = resolved.action
         if not isinstance(asked, CallAction) or asked.server != LOCAL or asked.tool is None:
-            return judged
+            return resolved
         moded = self._by_mode(asked.tool, asked.arguments if isinstance(asked.arguments, dict) else {})
         if moded is None:
-            return judged
-        silent = judged.verdict.because[0] == NO_RULE
-        verdict = moded if silent else strictest([judged.verdict, moded])
-        return judged.replace(verdict=verdict)
+            return resolved
+        silent = resolved.verdict.because[0] == NO_RULE
+        verdict = moded if silent else strictest([resolved.verdict, moded])
+        return resolved.replace(verdict=verdict)
 
     def _by_mode(self, tool: str, arguments: Mapping[str, Any]) -> Verdict | None:
         if goes_on(self._policy, tool, arguments):

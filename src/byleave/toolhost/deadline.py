@@ -91,7 +91,7 @@ def _no_clock(turn: Deadline | None) -> Iterator[None]:
         _here.resume()
 
 
-def current_turn() -> Deadline | None:
+def current_deadline() -> Deadline | None:
     """Return the turn that this thread serves, None if it serves none."""
     turn: Deadline | None = getattr(_here, "turn", None)
     return turn
@@ -110,7 +110,7 @@ class AnnouncingAsker:
 
     def ask(self, question: Question, patience: float) -> str:
         """Return what the person says."""
-        turn = current_turn()
+        turn = current_deadline()
         with _no_clock(turn), self._one_at_a_time:
             if turn is not None and turn.cancelled:  # the tool no longer wants the result
                 return SILENCE

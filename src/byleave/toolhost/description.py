@@ -131,12 +131,12 @@ def _stamp(path: str) -> object:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def ask_tool(boxes: ToolSandboxes, cancel: Deadline) -> SelfDescription:
+def ask_tool(sandboxes: ToolSandboxes, cancel: Deadline) -> SelfDescription:
     """Start the tool with `--schema`, and return the description that it prints."""
     turn = Deadline(monotonic() + PATIENCE)
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        process = boxes.start_asking(nothing)
+        process = sandboxes.start_asking(nothing)
     except (ByleaveError, ConfigErrors, OSError):  # a call will say why
         return NOTHING
     finally:

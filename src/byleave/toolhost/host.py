@@ -23,7 +23,7 @@ from byleave.text import quoted
 from byleave.toolhost.codec import TOOLS
 from byleave.toolhost.context import FORMAT_ARGUMENTS, RUN, access_tree, context_tree
 from byleave.toolhost.conversation import Conversation, Timing
-from byleave.toolhost.deadline import Deadline, current_turn
+from byleave.toolhost.deadline import Deadline, current_deadline
 from byleave.toolhost.description import NOTHING, SelfDescription, ask_tool, is_asked
 from byleave.toolhost.methods import READING, MethodService
 from byleave.toolhost.outcome import CancelledOutcome, FailedOutcome, NeedsInput, broken, completed
@@ -80,10 +80,10 @@ class ToolHost:
         self._make_client = make_client
         self._client: HttpClient | None = None
         self._alone = Lock()  # several calls may run at once, each in a thread of its own
-        self._boxes: dict[str, tuple[CompiledTool, ToolSandboxes]] = {}
+        self._sandboxes: dict[str, tuple[CompiledTool, ToolSandboxes]] = {}
         self._retired: list[ToolSandboxes] = []  # of settings that have changed; something may still run in them
         self._end: Callable[[], object] = _nothing
-        self._scrubs: dict[str, SecretFilter] = {}
+        self._secrets_of: dict[str, SecretFilter] = {}
         self._described: dict[str, tuple[str, SelfDescription]] = {}  # by name, with the pin that the tool had
         self.running: Conversation | None = None  # the one that was begun last
 
@@ -139,12 +139,12 @@ class ToolHost:
     def self_description(self, name: str, cancel: Deadline) -> SelfDescription:
         """Return what a tool prints about itself; read once for each content of its files, and only in a sandbox."""
         tool = self.tool(name)
-        if not is_asked(tool) or self._boxes_of(tool).unconfined is not None:
+        if not is_asked(tool) or self._sandboxes_of(tool).unconfined is not None:
             return NOTHING
         pin = self.pin(name)
         known = self._described.get(name)
         if known is None or known[0] != pin:
-            known = pin, ask_tool(self._boxes_of(tool), cancel)
+            known = pin, ask_tool(self._sandboxes_of(tool), cancel)
             if cancel.cancelled or pin != self.pin(name):  # which version of the tool printed it is unknown
                 return NOTHING
             self._described[name] = known
@@ -153,7 +153,7 @@ class ToolHost:
     def _can_describe(self, tool: CompiledTool) -> bool:
         """Whether a tool can describe a call before its approval without changing or reading more than it may."""
         policy = self._policy.compiled.policy
-        if self._boxes_of(tool).unconfined is not None:
+        if self._sandboxes_of(tool).unconfined is not None:
             return False
         return tool.runtime == VFS or (len(policy.views) == 1 and next(policy.rule_tables(), None) is None)
 
@@ -163,11 +163,11 @@ class ToolHost:
         access = self._policy.compiled.policy.tool(name).access
         known = {key: tool.settings.get(key) for key in ("command", "runtime", "options", "limits")}
         settings = json.dumps([known, access_tree(access)], sort_keys=True, default=str)
-        return digest("\n".join([settings, *self._boxes_of(tool).prints()]).encode("utf-8", "surrogateescape"))
+        return digest("\n".join([settings, *self._sandboxes_of(tool).prints()]).encode("utf-8", "surrogateescape"))
 
     def _run_plain(self, tool: CompiledTool, call: ToolInvocation, cancel: Deadline) -> Outcome:
-        boxes, describes = self._boxes_of(tool), call.action == FORMAT_ARGUMENTS
-        given = {"context": self._context(tool, call, boxes), "tool": _tool_tree(tool, call)}
+        sandboxes, describes = self._sandboxes_of(tool), call.action == FORMAT_ARGUMENTS
+        given = {"context": self._context(tool, call, sandboxes), "tool": _tool_tree(tool, call)}
 
         def decide(action: dict[str, Any]) -> Any:
             return self.guard.check(action, call.who).verdict
@@ -177,7 +177,9 @@ class ToolHost:
 
         self.running = None
         limit = limit_of(tool)
-        return run_plain(boxes, given, timing_of(tool), cancel, decide, begun=begun, limit=limit, reads_only=describes)
+        return run_plain(
+            sandboxes, given, timing_of(tool), cancel, decide, begun=begun, limit=limit, reads_only=describes
+        )
 
     def _mediate(self, tool: CompiledTool, call: ToolInvocation, cancel: Deadline) -> Outcome:
         asked: list[StateChanged] = []
@@ -204,39 +206,43 @@ class ToolHost:
         self, tool: CompiledTool, call: ToolInvocation, changed: Callable[[StateChanged], object]
     ) -> tuple[Conversation, bytes]:
         """Start a mediated tool, and return the conversation with it and its first line."""
-        boxes = self._boxes_of(tool)
+        sandboxes = self._sandboxes_of(tool)
         limit = limit_of(tool)
         side = HostSide(TOOLS, limit=max(LONGEST_LINE, limit * _ESCAPED + _ROOM))
-        service = self._service(tool, call, boxes, limit)
-        first = side.init(_tool_tree(tool, call), self._context(tool, call, boxes), service.methods)
-        process = boxes.start_mediated()
+        service = self._service(tool, call, sandboxes, limit)
+        first = side.init(_tool_tree(tool, call), self._context(tool, call, sandboxes), service.methods)
+        process = sandboxes.start_mediated()
         try:
             return Conversation(ToolProcess(process), side, service, timing_of(tool), changed=changed), first
         except BaseException:
             process.__exit__()
             raise
 
-    def _context(self, tool: CompiledTool, call: ToolInvocation, boxes: ToolSandboxes) -> dict[str, Any]:
+    def _context(self, tool: CompiledTool, call: ToolInvocation, sandboxes: ToolSandboxes) -> dict[str, Any]:
         access = self._policy.compiled.policy.tool(tool.name).access
-        return context_tree(self._workspace.root.path, call.action, None if boxes.unconfined is not None else access)
+        return context_tree(
+            self._workspace.root.path, call.action, None if sandboxes.unconfined is not None else access
+        )
 
-    def _service(self, tool: CompiledTool, call: ToolInvocation, boxes: ToolSandboxes, limit: int) -> MethodService:
-        scrub = self._scrubs.setdefault(tool.name, SecretFilter())  # what was used in one call may come back in another
-        project = ProjectOnDisk(self._workspace.root, search=self._search(boxes), writable=self._writable())
+    def _service(self, tool: CompiledTool, call: ToolInvocation, sandboxes: ToolSandboxes, limit: int) -> MethodService:
+        secrets = self._secrets_of.setdefault(
+            tool.name, SecretFilter()
+        )  # what was used in one call may come back in another
+        project = ProjectOnDisk(self._workspace.root, search=self._search(sandboxes), writable=self._writable())
         describes = call.action == FORMAT_ARGUMENTS
         return MethodService(
             self.guard,
             tool.name,
             project,
-            scrub,
+            secrets,
             limit=limit,
             who=call.who,
-            others={} if describes else self._others(tool, call, boxes, scrub, limit),
+            others={} if describes else self._others(tool, call, sandboxes, secrets, limit),
             only=READING if describes else None,
         )
 
     def _others(
-        self, tool: CompiledTool, call: ToolInvocation, boxes: ToolSandboxes, scrub: SecretFilter, limit: int
+        self, tool: CompiledTool, call: ToolInvocation, sandboxes: ToolSandboxes, secrets: SecretFilter, limit: int
     ) -> dict[str, Any]:
         """Return what serves the other groups of methods; each is loaded when the first request of it comes."""
 
@@ -248,7 +254,7 @@ class ToolHost:
 
             client, environment = self._http(), self._environment
             serves = HttpMethods(
-                self.guard, tool.name, client, environment, scrub, may_use=may_use, limit=limit, who=call.who
+                self.guard, tool.name, client, environment, secrets, may_use=may_use, limit=limit, who=call.who
             )
             return serves.serve(method, params, turn)
 
@@ -258,9 +264,9 @@ class ToolHost:
             serves = ProcessMethods(
                 self.guard,
                 tool.name,
-                boxes.access,
+                sandboxes.access,
                 self._environment,
-                scrub,
+                secrets,
                 may_use=may_use,
                 envs_of=lambda program: self._envs_of(tool.name, program),
                 limit=limit,
@@ -294,9 +300,9 @@ class ToolHost:
         listed: Sequence[str] = self._policy.compiled.settings.get("sandbox", {}).get("write", ())
         return listed
 
-    def _search(self, boxes: ToolSandboxes) -> Callable[[Query, Sequence[SearchStart]], list[FileMatches]] | None:
+    def _search(self, sandboxes: ToolSandboxes) -> Callable[[Query, Sequence[SearchStart]], list[FileMatches]] | None:
         """Return what searches in a sandbox; None where the user has switched the sandbox off."""
-        if boxes.unconfined is not None:
+        if sandboxes.unconfined is not None:
             return None
 
         def search(query: Query, starts: Sequence[SearchStart]) -> list[FileMatches]:
@@ -304,35 +310,35 @@ class ToolHost:
             from byleave.workspace.grep import require_ripgrep
 
             program = require_ripgrep(self._workspace.root.path, *self._writable())
-            turn = current_turn()
+            turn = current_deadline()
             deadline, on_cancel = (None, None) if turn is None else (turn.deadline, turn.on_cancel)
-            return SandboxedSearch(program, boxes.reading()).search(
+            return SandboxedSearch(program, sandboxes.reading()).search(
                 query, starts, deadline=deadline, on_cancel=on_cancel
             )
 
         return search
 
-    def _boxes_of(self, tool: CompiledTool) -> ToolSandboxes:
+    def _sandboxes_of(self, tool: CompiledTool) -> ToolSandboxes:
         """Return the sandboxes of a tool, made anew if its settings have changed."""
         with self._alone:
-            known = self._boxes.get(tool.name)
+            known = self._sandboxes.get(tool.name)
             if known is None or known[0].settings != tool.settings:
                 if known is not None:
                     self._retired.append(known[1])
                 known = tool, ToolSandboxes(self._workspace, self._policy, tool, self._environment)
-                self._boxes[tool.name] = known
+                self._sandboxes[tool.name] = known
             return known[1]
 
     def weaker(self, name: str) -> str | None:
         """Why less than a sandbox holds a tool; None if one does."""
-        return self._boxes_of(self.tool(name)).unconfined
+        return self._sandboxes_of(self.tool(name)).unconfined
 
     def close(self) -> None:
         """Close all sandboxes and connections."""
-        for boxes in (*self._retired, *(boxes for _tool, boxes in self._boxes.values())):
-            boxes.close()
+        for sandboxes in (*self._retired, *(sandboxes for _tool, sandboxes in self._sandboxes.values())):
+            sandboxes.close()
         self._retired.clear()
-        self._boxes.clear()
+        self._sandboxes.clear()
         if self._client is not None:
             self._client.close()
             self._client = None

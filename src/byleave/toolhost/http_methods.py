@@ -196,7 +196,7 @@ class HttpMethods:
         tool: str,
         client: HttpClient,
         environment: Mapping[str, str],
-        scrub: SecretFilter,
+        secrets: SecretFilter,
         *,
         may_use: Callable[[str], bool],
         limit: int = LARGEST_BODY,
@@ -206,7 +206,7 @@ class HttpMethods:
         self._tool = tool
         self._client = client
         self._variable = variables(environment, may_use)
-        self._scrub = scrub
+        self._secrets = secrets
         self._limit = limit
         self._who = who
 
@@ -222,7 +222,7 @@ class HttpMethods:
 
     def _value(self, name: str) -> str:
         value = self._variable(name)
-        self._scrub.uses(value)
+        self._secrets.uses(value)
         return value
 
     def _follow(self, request: WebRequest, turn: Deadline) -> HttpResponse:
@@ -260,21 +260,21 @@ class HttpMethods:
         )
 
     def _result(self, reply: HttpResponse) -> dict[str, Any]:
-        scrub = self._scrub
-        headers = [{"name": scrub.text(name), "value": scrub.text(value)} for name, value in reply.headers]
+        secrets = self._secrets
+        headers = [{"name": secrets.text(name), "value": secrets.text(value)} for name, value in reply.headers]
         return {
             "status": reply.status,
-            **content_fields("body", scrub.data(reply.body)),
+            **content_fields("body", secrets.data(reply.body)),
             "headers": headers,
-            "url": scrub.text(reply.url),
+            "url": secrets.text(reply.url),
         }
 
     def _scrubbed(self, error: RequestError) -> RequestError:
         return RequestError(
-            self._scrub.text(error.problem),
-            hint=self._scrub.text(error.hint),
+            self._secrets.text(error.problem),
+            hint=self._secrets.text(error.hint),
             number=error.number,
-            data=self._scrub.tree(error.data),
+            data=self._secrets.tree(error.data),
         )
 
 

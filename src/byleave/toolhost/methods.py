@@ -57,7 +57,7 @@ class MethodService:
         guard: Guard,
         tool: str,
         project: ProjectFiles,
-        scrub: SecretFilter,
+        secrets: SecretFilter,
         *,
         limit: int = file_effects.LARGEST_FILE,
         who: Who = UNKNOWN,
@@ -67,7 +67,7 @@ class MethodService:
         self._guard = guard
         self._tool = tool
         self._project = project
-        self._scrub = scrub
+        self._secrets = secrets
         self._limit = limit
         self._who = who
         self._others = dict(others or {})
@@ -124,7 +124,7 @@ class MethodService:
     def _read(self, params: Params, authorizer: _Authorizer) -> dict[str, Any]:
         answer = self._for("read", params.path("path"), authorizer)
         data = authorizer.do(answer, lambda permit: file_effects.read_file(permit, self._project, limit=self._limit))
-        shown, size = self._scrub.data(data), len(data)
+        shown, size = self._secrets.data(data), len(data)
         return {**content_fields("content", shown), "size": size}
 
     def _write(self, params: Params, authorizer: _Authorizer) -> dict[str, Any]:
@@ -161,11 +161,11 @@ class MethodService:
 
     def _entry(self, directory: str, name: str) -> dict[str, Any] | None:
         """Return one entry as the tool sees it; None if it may not read it."""
-        judged = self._guard.policy.evaluate(FileAction("read", f"{directory.rstrip('/')}/{name}", self._tool))
-        place = judged.places[0]
-        if judged.verdict.decision is not ALLOW or not isinstance(place, FsTarget) or not place.exists:
+        resolved = self._guard.policy.evaluate(FileAction("read", f"{directory.rstrip('/')}/{name}", self._tool))
+        place = resolved.places[0]
+        if resolved.verdict.decision is not ALLOW or not isinstance(place, FsTarget) or not place.exists:
             return None
-        return {**self._scrub.tree(named_path("path", name)), "kind": DIRECTORY if place.directory else FILE}
+        return {**self._secrets.tree(named_path("path", name)), "kind": DIRECTORY if place.directory else FILE}
 
     def _metadata(self, params: Params, authorizer: _Authorizer) -> dict[str, Any]:
         answer = self._for("read", params.path("path"), authorizer)
@@ -294,10 +294,10 @@ class MethodService:
 
     def _match(self, found: FileMatches) -> dict[str, Any]:
         lines = [
-            {"line_number": line.number, "content": self._scrub.text(line.content), "is_match": line.matches}
+            {"line_number": line.number, "content": self._secrets.text(line.content), "is_match": line.matches}
             for line in found.lines
         ]
-        return {**self._scrub.tree(named_path("path", found.path)), "lines": lines}
+        return {**self._secrets.tree(named_path("path", found.path)), "lines": lines}
 
 
 _MOST_CONTEXT = 1000  # lines around a match
@@ -362,7 +362,7 @@ class _Authorizer:
         return self._guard.perform(answer, effect, later=self._later)
 
     def go_on(self) -> None:
-        """Return while the request is wanted and has time left."""
+        """Return while the request is not cancelled and has time left."""
         self._turn.go_on()
         if self._turn.deadline is not None and monotonic() > self._turn.deadline:
             raise RequestError("the search took too long", hint="search less", number=TIMED_OUT)

@@ -1,13 +1,12 @@
-"""A tool's process with its pipes, as the host holds it: in a sandbox, or where the user wants none, without.
+"""The processes of one tool: how each is confined, and how it is read to its end.
 
-Wait for a program in a sandbox, hearing both its streams, until it ends or has to be ended.
+`ToolSandboxes` starts them. A mediated tool's own process sees the system, its own program and the files that its
+command names, nothing else of the workspace. What it starts through the host (`process.run`), and a stdio tool itself,
+are held to the tool's access. A search on its behalf reads what the tool may read. Where the user has switched the
+sandbox off, a plain process takes the place of each, and that is reported.
 
-The sandboxes of one tool: for its own process, for what it may touch, for searching on its behalf.
-
-A mediated tool's own process sees the system, its own program and the files that its command names; of the workspace
-nothing else. What it starts through the host (`process.run`), and a stdio tool itself, are held to the tool's access.
-
-Where the user has switched the sandbox off, a plain process takes its place, and that is reported.
+`ToolProcess` is a mediated tool's process with its pipes, for a conversation. `attend` reads both streams of a program
+until it ends, or has to be ended.
 """
 
 from __future__ import annotations

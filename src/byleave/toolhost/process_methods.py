@@ -1,7 +1,7 @@
 """`process.run` for one tool: a program in the tool's own sandbox, with nothing but what it may have.
 
-The guard decides about the program before it is started, and about everything that it starts or reaches then.
-What it says is handed back whole, or not at all. Start at `Processes.serve`. The waiting: `running`.
+The guard decides about the program before it is started, and about everything that it starts or reaches then. Its
+output is returned whole, or not at all. Start at `ProcessMethods.serve`. Reading it: `process.attend`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ProcessMethods:
         tool: str,
         confinement: Callable[[], Confinement],
         environment: Mapping[str, str],
-        scrub: SecretFilter,
+        secrets: SecretFilter,
         *,
         may_use: Callable[[str], bool],
         envs_of: Callable[[str], tuple[str, ...] | None],
@@ -66,7 +66,7 @@ class ProcessMethods:
         self._tool = tool
         self._confinement = confinement
         self._environment = environment
-        self._scrub = scrub
+        self._secrets = secrets
         self._may_use = may_use
         self._envs_of = envs_of
         self._limit = limit
@@ -94,7 +94,7 @@ class ProcessMethods:
 
     def _failed(self, problem: str, number: int) -> RequestError:
         hint = "check the name of the program; `byleave doctor` reports what this machine can enforce"
-        return RequestError(self._scrub.text(problem), hint=hint, number=number)
+        return RequestError(self._secrets.text(problem), hint=hint, number=number)
 
     def _given(self, program: str, names: Iterable[str]) -> dict[str, str]:
         """Return the variables that are forwarded; one that may not be is refused, one that is not set is left out."""
@@ -108,7 +108,7 @@ class ProcessMethods:
 
     def _run(self, permit: Permit, given: dict[str, str], turn: Deadline) -> ProcessOutput:
         for value in given.values():
-            self._scrub.uses(value)
+            self._secrets.uses(value)
         with self._start(permit, given) as process:
             said = attend(process, turn, limit=self._limit)
         if process.problem is not None:
@@ -147,7 +147,7 @@ class ProcessMethods:
         return self._guard.check(action, self._who).verdict
 
     def _result(self, said: ProcessOutput) -> dict[str, Any]:
-        out, err = self._scrub.data(said.out), self._scrub.data(said.err)
+        out, err = self._secrets.data(said.out), self._secrets.data(said.err)
         return {**_stream("stdout", out), **_stream("stderr", err), "exit_code": said.exit_code}
 
 

@@ -77,7 +77,7 @@ _LONGEST_WORD = 128 << 10  # bytes, as Linux limits one argument
 
 
 def run_plain(
-    boxes: ToolSandboxes,
+    sandboxes: ToolSandboxes,
     given: Mapping[str, Any],
     timing: Timing,
     cancel: Deadline,
@@ -88,12 +88,12 @@ def run_plain(
     reads_only: bool,
 ) -> Outcome:
     """Run the tool to its end, and return its outcome. `begun` receives the function that ends it at once."""
-    words, stdin_data = fill(boxes.command(), given)
+    words, stdin_data = fill(sandboxes.command(), given)
     if any(len(word) >= _LONGEST_WORD for word in words):
         return broken("the arguments are too long for a command line; leave {{tool}} out, and read standard input")
     stdin = _input(stdin_data)
     try:
-        process = boxes.start_plain(words, stdin, decide, reads_only=reads_only)
+        process = sandboxes.start_plain(words, stdin, decide, reads_only=reads_only)
     finally:
         os.close(stdin)
     turn = Deadline(None if timing.wall is None else monotonic() + timing.wall)

@@ -4,9 +4,8 @@ Pure: the policy, the plan and a way to look outside are passed in. A refusal is
 without the sandbox; what fails outside as well, or is only looked for where nothing is, is not reported. The reason is
 always the one that `byleave check` gives: the policy is asked, not explained a second time.
 
-Start at `diagnose`. Files: refused_files; addresses: refused_network; calls: refused_calls.
-
-Everything that a program was refused while it ran, counted as it is heard.
+The `Observer` counts what a program is refused while it runs; `diagnose` makes findings of it when it has ended. What
+one refused call means: `refusals`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from byleave.sandbox.diagnose.finding import COMMAND, LOOKED, RefusalFinding, gather
 from byleave.sandbox.diagnose.refusals import RefusedFiles, RefusedNetwork, refused_call
@@ -22,56 +21,21 @@ from byleave.sandbox.diagnose.traced_calls import DroppedObservations, Observed,
 from byleave.sandbox.linux.seccomp import column_of, names_of_refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any, Protocol
 
     from byleave.core.decision import Verdict
+    from byleave.net.proxy_policy import UrlVerdict
+    from byleave.sandbox.diagnose.finding import Decide, Scene
+    from byleave.sandbox.linux.steps import Arrangement
     from byleave.sandbox.plan.plan import Approximation, SandboxPlan
 
-    Decide = Callable[[dict[str, Any]], Verdict]
-
     class Heard(Protocol):
-        """What was observed while a program ran (observing.py), each with the number of times."""
+        """What an `Observer` counted while a program ran, each with the number of times."""
 
         calls: dict[Observed, int]
         denied: dict[tuple[str, str], int]
         unlisted: dict[tuple[str, ...], int]
-
-    class Outside(Protocol):
-        """What would have happened without the sandbox (outside.py)."""
-
-        def exists(self, path: str) -> bool: ...
-
-        def real(self, path: str, *, follows: bool = True) -> str: ...
-
-        def could(self, op: str, path: str) -> bool: ...
-
-        def reaches(self, family: int, host: str, port: int) -> bool: ...
-
-        def listens(self, port: int) -> bool: ...
-
-        def may_listen_at(self, port: int) -> bool: ...
-
-    from byleave.net.proxy_policy import UrlVerdict
-    from byleave.sandbox.linux.steps import Arrangement
-
-
-class Scene(Struct, frozen=True):
-    """Where a program ran: its plan, what cannot be held exactly, and whom to ask."""
-
-    plan: SandboxPlan
-    approximate: tuple[Approximation, ...]
-    tool: str
-    decide: Decide
-    sensitive: Callable[[str], str | None]
-    outside: Outside
-    own_places: tuple[str, ...] = ()
-    listed: Mapping[str, Sequence[str]] = {}  # `[sandbox]` as it is, by absolute paths
-    search: tuple[str, ...] = ()  # the directories of PATH
-
-    def ask(self, kind: str, **fields: object) -> Verdict:
-        """Put an action of the program's tool to the policy."""
-        return self.decide({"kind": kind, "tool": self.tool, **fields})
 
 
 def diagnose(observer: Heard, scene: Scene) -> tuple[RefusalFinding, ...]:

@@ -1,8 +1,8 @@
-"""One thing that a program was refused, as it is reported to a person; and how several of them become one. Pure.
+"""One thing that a program was refused, as it is reported to a person, and what a finding is made from.
 
-What would have happened outside of the sandbox: what is there, and what we may do with it. Looks, never touches.
-
-What a program meant to do by a system call that failed, in the words of `byleave check`. Pure.
+`gather` joins findings that have one reason and one remedy. A `Scene` is where the program ran. `attempts_of` reads
+from a system call that failed what the program meant to do, in the words of `byleave check`. The functions at the end
+look at this machine outside of the sandbox, and change nothing: what is there, and what the user may do with it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,32 @@ from msgspec import Struct, structs
 from byleave.core.decision import BUILT_IN, DENY, RuleRef
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Protocol
+
+    from byleave.core.decision import Verdict
+    from byleave.sandbox.diagnose.traced_calls import Observed
+    from byleave.sandbox.plan.plan import Approximation, SandboxPlan
 
     Key = Callable[["RefusalFinding"], object]
     Join = Callable[["RefusalFinding", "RefusalFinding"], "RefusalFinding"]
-    from byleave.sandbox.diagnose.traced_calls import Observed
-
     Exists = Callable[[str], bool]
+    Decide = Callable[[dict[str, Any]], Verdict]
+
+    class Outside(Protocol):
+        """What would have happened without the sandbox: the functions at the end of this module."""
+
+        def exists(self, path: str) -> bool: ...
+
+        def real(self, path: str, *, follows: bool = True) -> str: ...
+
+        def could(self, op: str, path: str) -> bool: ...
+
+        def reaches(self, family: int, host: str, port: int) -> bool: ...
+
+        def listens(self, port: int) -> bool: ...
+
+        def may_listen_at(self, port: int) -> bool: ...
 
 
 FILE, NETWORK, COMMAND, CALL = "file", "network", "command", "call"
@@ -52,6 +71,24 @@ class RefusalFinding(Struct, frozen=True):
     group: object = None
     places: tuple[str, ...] = ()  # absolute paths, where there are any
     listing: tuple[str, str] | None = None  # the key of `[sandbox]` that would list it, and the path
+
+
+class Scene(Struct, frozen=True):
+    """Where a program ran: its plan, what cannot be held exactly, and what decides."""
+
+    plan: SandboxPlan
+    approximate: tuple[Approximation, ...]
+    tool: str
+    decide: Decide
+    sensitive: Callable[[str], str | None]
+    outside: Outside
+    own_places: tuple[str, ...] = ()
+    listed: Mapping[str, Sequence[str]] = {}  # `[sandbox]` as it is, by absolute paths
+    search: tuple[str, ...] = ()  # the directories of PATH
+
+    def ask(self, kind: str, **fields: object) -> Verdict:
+        """Put an action of the program's tool to the policy."""
+        return self.decide({"kind": kind, "tool": self.tool, **fields})
 
 
 def built_in(why: str) -> RuleRef:

@@ -1,11 +1,9 @@
-"""Places that a program was refused, by the rule that holds there or because the view has no such place. Pure.
+"""Make findings of the calls that a program was refused. Pure.
 
-Addresses that a program could not reach, and names that it could not look up. Pure.
-
-Nothing leaves a sandbox but HTTP and TLS, through the proxy, where a rule opens a host. So what is refused below that
-is reported as the host that it was meant for, as far as that is known.
-
-System calls that no program in a sandbox may make, and why. Pure.
+`RefusedFiles`: a place is refused by the rule that holds there, or because the view has no such place.
+`RefusedNetwork`: an address that was not reached, a name that was not looked up. Only HTTP and TLS leave a sandbox,
+through the proxy, where a rule opens a host; so other traffic is reported as the host that it was meant for, as far as
+that is known. `refused_call`: a system call that no program in a sandbox may make, and why.
 """
 
 from __future__ import annotations
@@ -59,8 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from byleave.core.decision import Verdict
-    from byleave.sandbox.diagnose.diagnosis import Scene
-    from byleave.sandbox.diagnose.finding import Attempt
+    from byleave.sandbox.diagnose.finding import Attempt, Scene
     from byleave.sandbox.diagnose.traced_calls import Observed
     from byleave.sandbox.plan.plan import PathGrant
 
@@ -92,7 +89,7 @@ _UNREADABLE = "how paths are resolved"  # as core.file_decision calls it: no rul
 
 
 class RefusedFiles:
-    """Judges what was observed of a program's files."""
+    """Finds what a program was refused at its files."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -351,12 +348,11 @@ class RefusedFiles:
         return path
 
 
-def sandbox_toml(wanted: Iterable[tuple[str, str]], listed: Mapping[str, Sequence[str]], home: str) -> str:
+def sandbox_toml(listings: Sequence[tuple[str, str]], listed: Mapping[str, Sequence[str]], home: str) -> str:
     """Return the `[sandbox]` table that lists some paths, each by its key, beside those that are listed already."""
     lines = ["[sandbox]"]
-    asked = list(wanted)
     for key in ("read", "write"):
-        paths = [path for each, path in asked if each == key]
+        paths = [path for each, path in listings if each == key]
         if paths:
             names = [toml_string(_from_home(path, home)) for path in dict.fromkeys([*listed.get(key, ()), *paths])]
             lines.append(f"{key} = [{', '.join(names)}]")
@@ -400,7 +396,7 @@ class SocketAddress(Struct, frozen=True):
 
 
 class RefusedNetwork:
-    """Judges what was observed of a program's network."""
+    """Finds what a program was refused on the network."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -456,7 +452,7 @@ class RefusedNetwork:
             yield self._to_address(address)
 
     def _to_neighbour(self, address: SocketAddress) -> RefusalFinding:
-        """Somebody listens there, on this machine: the sandbox cannot see it."""
+        """A process of this machine listens there: the sandbox cannot see it."""
         verdict = self._scene.ask("url", url=_url(address))
         if verdict.allowed:
             return _never("connect to", address.text, _UNASKED)

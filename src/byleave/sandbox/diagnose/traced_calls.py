@@ -123,7 +123,7 @@ _ROW = Struct("=8b3Q").pack
 _HEAD = Struct("=cBHI6Q")
 _LENGTH = Struct("=H")
 _LOW = 0xFFFFFFFF
-_TOLD, _MISSING = b"T", b"D"
+_REPORT, _MISSING = b"T", b"D"
 
 
 def rows_for(column: int) -> list[tuple[int, SystemCall]]:
@@ -169,7 +169,7 @@ class Reader:
             letter, refused, failure, number, *arguments = _HEAD.unpack_from(message)
             if letter == _MISSING:
                 return DroppedObservations(number)
-            if letter != _TOLD:
+            if letter != _REPORT:
                 return None
             if refused:
                 return self._refusal(number, failure, arguments)

@@ -4,17 +4,14 @@
     bwrap        the same view, made by bubblewrap, which some systems allow where they refuse us
     landlock     no view: grants and a filter of calls. Stricter than the policy in places, laxer in a few
 
-Where none does, nothing is run: `byleave run` was asked for a sandbox; a user who wants none needs no `run`. So
-`os_sandbox = "auto"` lets less do (with a warning that says what is not held), "require" nothing that is laxer, and
-neither runs a program with nothing around it. Callers know the error by its `step`, LACKING.
+Where none works, nothing is run: a user who needs no sandbox needs no `byleave run`. `os_sandbox = "auto"` accepts a
+mechanism that holds less, with a warning that says what is not held; "require" accepts none that is laxer. Callers know
+the error by its `step`, LACKING.
 
-A plan as arguments for `bwrap`, where our own namespaces are refused and its are not. Pure.
-
-Some systems let that one program make namespaces (it is setuid, or AppArmor has a profile for it). It builds the same
-view; our launcher, as process 1 in there, does the rest: limits, Landlock, the filter, the program.
-
-bwrap passes no signals on, and dies of those that a terminal sends to its group. So it gets none, and our launcher,
-which is process 1 in there, hands out the descriptor by which signals are sent to it (`WrappedProcess`).
+bwrap may make namespaces where it is setuid, or AppArmor has a profile for it. It builds the view; our launcher, as
+process 1 in there, does the rest: limits, Landlock, the filter, the program. bwrap passes no signals on, and dies of
+those that a terminal sends to its group. So it gets none, and our launcher hands out the descriptor by which signals
+are sent to it (`WrappedProcess`).
 """
 
 from __future__ import annotations

@@ -189,11 +189,11 @@ class _Granter:
         else:
             self._descend(place.path, place.capabilities)
 
-    def _descend(self, path: str, wanted: frozenset[str]) -> None:
+    def _descend(self, path: str, capabilities: frozenset[str]) -> None:
         """Grant to a directory what everything below may do, and the rest to the names in it."""
-        common = wanted.intersection(*[place.capabilities for place in self._below(path)])
+        common = capabilities.intersection(*[place.capabilities for place in self._below(path)])
         self._grant(path, common, DIRECTORY)
-        rest = wanted - common
+        rest = capabilities - common
         if not rest:
             return
         found = self._names(path, MOST_NAMES)

@@ -195,7 +195,7 @@ def known_architecture(machine: str) -> bool:
     return machine in _ARCHITECTURES
 
 
-def make_filter(machine: str, wanted: FilterOptions) -> bytes:
+def make_filter(machine: str, options: FilterOptions) -> bytes:
     """Return the program for a machine, as an array of struct sock_filter."""
     architecture, column = _ARCHITECTURES[machine]
     program = [
@@ -206,7 +206,7 @@ def make_filter(machine: str, wanted: FilterOptions) -> bytes:
     ]
     if machine == "x86_64":
         program += [_code(_AT_LEAST, _X32, 0, 1), _refuse(ENOSYS)]
-    named = [(NUMBERS[name][column], code) for name, code in _refusals(wanted)]
+    named = [(NUMBERS[name][column], code) for name, code in _refusals(options)]
     table = sorted((number, code) for number, code in named if number is not None)
     return b"".join([*program, *_search(table)])
 
@@ -268,25 +268,25 @@ def _search(table: Sequence[tuple[int, list[bytes]]]) -> list[bytes]:
     return [*jump, *below, *above]
 
 
-def _refusals(wanted: FilterOptions) -> list[tuple[str, list[bytes]]]:
+def _refusals(options: FilterOptions) -> list[tuple[str, list[bytes]]]:
     """Return for each call the code that decides about it; all of it ends in a return."""
     found = [(name, [_refuse(EPERM)]) for name in _REFUSED]
     found += [(name, [_refuse(ENOSYS)]) for name in _ABSENT]
     found += [(name, _unless_any_bit(0, _NAMESPACES)) for name in ("clone", "unshare")]
     found.append(("personality", _personality()))
     found.append(("ioctl", _unless_one_of(1, _TERMINAL_INPUT)))
-    found.append(("socket", _sockets(wanted)))
+    found.append(("socket", _sockets(options)))
     found.append(("socketpair", _pairs()))
     found += [(name, _unless_any_bit(mode, _SET_ID)) for name, mode in _MODES.items()]
     found += [(name, _opening(mode)) for name, mode in _OPENING.items()]
     found += [(name, _unless_one_of(0, (group,))) for name, group in _GROUPS.items()]
-    if wanted.listed_programs_only:
+    if options.listed_programs_only:
         # Sealed or not: a seal keeps a memory file from being started, not from being mapped by the loader.
         found.append(("memfd_create", [_refuse(ENOSYS)]))
         found.append(("execveat", _unless_any_bit(4, _EMPTY_PATH)))
-    return [
-        (name, _reported(code)) if wanted.reported and name not in _UNREPORTED else (name, code) for name, code in found
-    ]
+    if not options.reported:
+        return found
+    return [(name, code if name in _UNREPORTED else _reported(code)) for name, code in found]
 
 
 def _reported(refusal: list[bytes]) -> list[bytes]:
@@ -295,9 +295,9 @@ def _reported(refusal: list[bytes]) -> list[bytes]:
     return [traps.get(each, each) for each in refusal]
 
 
-def _sockets(wanted: FilterOptions) -> list[bytes]:
+def _sockets(options: FilterOptions) -> list[bytes]:
     """Internet sockets and questions about interfaces; no unix sockets, which lead out by the file system."""
-    if not wanted.sockets:
+    if not options.sockets:
         return [_refuse(EACCES)]
     return [
         _argument(0),

@@ -77,7 +77,7 @@ _OWN_PID_MAX = (6, 14)  # since then the setting belongs to a namespace; before,
 _RESERVED_PIDS = 302  # numbers that are not given out twice, and a few of our own
 USUAL_PROCESSES = 2048  # a fork bomb ends in the sandbox, also without a configured limit
 _STAGING = ("/mnt", "/run", "/tmp", "/srv", "/media", "/opt", "/var")  # noqa: S108 -- a directory to mount on
-SHARED_DIRECTORIES = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 -- of the sandbox's own; everybody may write there
+SHARED_DIRECTORIES = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 -- of the sandbox alone; all write there
 
 
 class MachineFacts(Struct, frozen=True):
@@ -176,21 +176,21 @@ class _Arranger:
     def _level(self, place: PathGrant, around: _Level) -> _Level:
         if place.kind == PRIVATE:
             return self._make_private(place, around)
-        wanted, held = place.capabilities, around.granted
-        if not wanted or ("read" in held and "read" not in wanted):
+        granted, held = place.capabilities, around.granted
+        if not granted or ("read" in held and "read" not in granted):
             return self._cover(place, around)
-        writes, outer = wanted & WRITES, held & WRITES
+        writes, outer = granted & WRITES, held & WRITES
         attributes = NOSUID | NODEV
         if not writes or not outer <= writes:
             attributes |= RDONLY
             self._note(
                 place, writes, "it may be changed less than what lies around it, so the kernel keeps it unchanged"
             )
-        if "execute" not in wanted:
+        if "execute" not in granted:
             attributes |= NOEXEC
         if not around.bound or attributes != around.attributes or place.source:
             self._show(place, around, attributes)
-        effective = wanted if not attributes & RDONLY else wanted - WRITES
+        effective = granted if not attributes & RDONLY else granted - WRITES
         if effective - held:
             self._grants[place.path] = (rights_of(effective, place.kind), place.kind)
         self._note_partial(place, effective)
@@ -358,7 +358,7 @@ def outer_steps(plan: SandboxPlan, arrangement: Arrangement, host: MachineFacts)
     if plan.network == PROXY:
         yield step("listen", PROXY_PORT)
     if host.release >= _OWN_PID_MAX:
-        # The limit on a user's processes does not count for root; this one counts for everybody in there.
+        # The limit on a user's processes does not count for root; this one counts for every user in there.
         processes = plan.limits.processes or USUAL_PROCESSES
         yield step("setting", "/proc/sys/kernel/pid_max", str(processes + _RESERVED_PIDS), 0)
     yield step("pivot", NOSUID | NODEV | (0 if arrangement.executes else NOEXEC))

@@ -1,19 +1,20 @@
 /*
  * The broker: runs listed programs for a program that may execute nothing else (`access.commands`).
  *
- * On its PATH the program finds stand-ins: this very file under other names. A stand-in has no way to connect to anybody,
- * so it writes a line to a fifo, and the init fetches the rest from it:
+ * On its PATH the program finds stand-ins: this very file under other names. A stand-in cannot connect to anything, so it
+ * writes a line to a fifo, and the init fetches the rest from it:
  *
  *     r PID REPLY ADDRESS LENGTH MASK IGNORED   run what LENGTH bytes of mine at ADDRESS say; answer on descriptor REPLY
  *     k PID SIGNAL                              pass a signal on to what you run for me
  *
- * The host decides, never we: it gets the bytes as they are (`R`), and answers with the steps of a program (`A`) or a reason (`N`). Then
- * the init forks the real program, which never was in the program's own view, and tells the stand-in how it went:
+ * The host decides, never we: it gets the bytes as they are (`R`), and answers with the steps of a program (`A`) or a
+ * reason (`N`). Then the init forks the real program, which never was in the program's own view, and reports to the
+ * stand-in how it went:
  *
  *     B busy, ask again   N denied, and why   S started   E a step failed   X ended, and how
  *
- * Anybody inside can write to the fifo. A line without sense is dropped, whoever it names must be a stand-in, and a
- * stand-in has no rights beyond those of who started it: what it asks for is judged like anything else.
+ * Any process inside can write to the fifo. A line without sense is dropped, the process it names must be a stand-in, and
+ * a stand-in has no rights beyond those of the process that started it: its requests are decided like any others.
  */
 #define _GNU_SOURCE
 #include "launcher.h"
@@ -40,7 +41,7 @@ struct job {
 	uint64_t id;    /* 0: there is none */
 	pid_t asker;    /* the stand-in */
 	int alive;      /* its pidfd */
-	int reply;      /* its own socket, to which we tell how it went */
+	int reply;      /* its own socket, to which we report how it went */
 	mode_t mask;    /* with which it would create files */
 	uint64_t deaf;  /* signals that it was started to ignore, a bit for each */
 	pid_t program;  /* 0 until it runs */
@@ -69,8 +70,8 @@ static int is_busy(void)
 	return waiting >= MOST_QUESTIONS;
 }
 
-/* A stand-in that does not listen loses what we tell it, and we lose no time. */
-static void tell(int reply, const void *bytes, size_t length)
+/* A stand-in that does not listen loses the report, and we lose no time. */
+static void send_reply(int reply, const void *bytes, size_t length)
 {
 	send(reply, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -89,11 +90,11 @@ static void refuse(struct job *job, const char *reason, size_t length)
 	if (length > LONGEST_REASON)
 		length = LONGEST_REASON;
 	memcpy(bytes + 1, reason, length);
-	tell(job->reply, bytes, 1 + length);
+	send_reply(job->reply, bytes, 1 + length);
 	release(job);
 }
 
-/* The stand-in is gone, so nobody waits for its program any more. */
+/* The stand-in is gone, so no process waits for its program any more. */
 static void abandon(struct job *job)
 {
 	if (job->program > 0)
@@ -119,7 +120,7 @@ static int is_gone(int alive)
 	return poll(&watched, 1, 0) != 0;
 }
 
-/* Copy a request into a file that nobody else can change; -1 if it cannot be had. */
+/* Copy a request into a file that no other process can change; -1 if it cannot be had. */
 static int fetch(pid_t asker, uint64_t address, uint64_t length)
 {
 	if (length == 0 || length > LONGEST_REQUEST)
@@ -170,7 +171,7 @@ static void take(struct job job, uint64_t address, uint64_t length)
 	struct job *place = job_of(0);
 
 	if (is_busy()) {
-		tell(job.reply, "B", 1);
+		send_reply(job.reply, "B", 1);
 		release(&job);
 		return;
 	}
@@ -184,14 +185,14 @@ static void take(struct job job, uint64_t address, uint64_t length)
 	if (request < 0 || is_gone(job.alive)) { /* gone: the bytes may be those of another process with its number */
 		refuse(place, UNREADABLE, sizeof UNREADABLE - 1);
 	} else if (ask_host(job.id, request) < 0) {
-		tell(job.reply, "B", 1);
+		send_reply(job.reply, "B", 1);
 		release(place);
 	}
 	if (request >= 0)
 		close(request);
 }
 
-/* What a line names was written by anybody: a descriptor is taken from nobody but a stand-in. */
+/* Any process may have written the line: a descriptor is taken from a stand-in alone. */
 static void meet(struct job job, int reply, uint64_t address, uint64_t length)
 {
 	pid_t asker = job.asker;
@@ -288,7 +289,7 @@ static void start(struct job *job, int steps)
 	}
 	job->program = program;
 	setpgid(program, group);
-	tell(job->reply, getpgid(program) == group ? "Sg" : "Sa", 2);
+	send_reply(job->reply, getpgid(program) == group ? "Sg" : "Sa", 2);
 }
 
 static void hear_host(void)
@@ -307,7 +308,7 @@ static void hear_host(void)
 	uint64_t id = 0;
 
 	if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-		control = -1; /* whoever started us is gone: the keeper ends us */
+		control = -1; /* the process that started us is gone: the keeper ends us */
 	if (header && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(&steps, CMSG_DATA(header), sizeof steps);
 	if (got >= ANSWER)
@@ -393,7 +394,7 @@ int brokered(pid_t ended, int status)
 	memcpy(bytes + 1, &status, sizeof status);
 	for (struct job *job = jobs; job < jobs + most_jobs; job++)
 		if (job->id && job->program == ended) {
-			tell(job->reply, bytes, sizeof bytes);
+			send_reply(job->reply, bytes, sizeof bytes);
 			release(job);
 			return 1;
 		}
@@ -504,7 +505,7 @@ static void wait_a_moment(void)
 	nanosleep(&moment, NULL);
 }
 
-/* Do what the init tells us; return whether the program shares our process group, -1 if that is not news. */
+/* Do what the init says; return whether the program shares our process group, -1 if that is not news. */
 static int hear_init(int line, int fifo, const char *request)
 {
 	char bytes[2 + LONGEST_REASON + 512];

@@ -212,7 +212,7 @@ static int made_mount(const char *kind, const char *options, size_t length, cons
 	return tree;
 }
 
-/* Make the directory that the view is built in, upon a directory of the host's that nobody put a link in place of. */
+/* Make the directory that the view is built in, upon a directory of the host's that no link has replaced. */
 static void do_root(struct program *at)
 {
 	const char *staging = word(at);
@@ -443,7 +443,7 @@ static void do_pivot(struct program *at)
 
 /* ---- Places that others may exchange ----------------------------------------------------------------------------- */
 
-/* A mount stands on a name of the host's. When somebody outside removes or replaces what has that name (an editor saves,
+/* A mount stands on a name of the host's. When a process outside removes or replaces what has that name (an editor saves,
  * git writes its configuration), the kernel takes the mount away, and the new thing would be open. So the directories
  * around such mounts are watched, and what is missing is mounted again. */
 static struct guard {
@@ -470,7 +470,7 @@ static int is_missing(void)
 	return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
 }
 
-/* Have the kernel tell us of a directory by dnotify: unlike inotify, it does not make our end wait. Says whether it does;
+/* Have the kernel report on a directory by dnotify: unlike inotify, it does not make our end wait. Says whether it does;
  * then the directory stays open, as closing it would end the watch. */
 static int watch_cheaply(int directory)
 {
@@ -532,9 +532,9 @@ static int state_of(const char *path)
 
 	if (place < 0)
 		return is_missing() ? GONE : OPEN;
-	int told = (int)syscall(SYS_statx, place, "", AT_EMPTY_PATH, STATX_TYPE, &found);
+	int failed = (int)syscall(SYS_statx, place, "", AT_EMPTY_PATH, STATX_TYPE, &found);
 	close(place);
-	return told == 0 && found.stx_attributes & STATX_ATTR_MOUNT_ROOT ? MOUNTED : OPEN;
+	return failed == 0 && found.stx_attributes & STATX_ATTR_MOUNT_ROOT ? MOUNTED : OPEN;
 }
 
 static int is_empty(const char *path)
@@ -548,8 +548,8 @@ static int is_empty(const char *path)
 	return length >= 0 && length <= 2 * 24; /* `.` and `..` take 24 bytes each */
 }
 
-/* Somebody removed what held a name, and something else has it now: it is kept, under a name that nothing runs and nobody
- * can foresee. */
+/* A process outside removed what held a name, and something else has it now: it is kept, under a name that nothing runs
+ * and no program can foresee. */
 static void put_aside(const struct guard *guard)
 {
 	char other[NAME_MAX + 1];
@@ -574,7 +574,7 @@ static void put_aside(const struct guard *guard)
 	close(above);
 }
 
-/* What nobody may look into is only covered: under another name it could be read. */
+/* What may not be looked into is only covered: under another name it could be read. */
 static int is_mask(const struct guard *guard)
 {
 	return !strcmp(guard->cover, COVER_DIRECTORY) || !strcmp(guard->cover, COVER_FILE);
@@ -622,7 +622,7 @@ static void renew(void)
 	}
 }
 
-/* Be told of news by a signal, which the init waits for anyway. */
+/* Get news by a signal, which the init waits for anyway. */
 static void do_watch(struct program *at)
 {
 	(void)at;
@@ -653,7 +653,7 @@ static void do_loopback(struct program *at)
 	close(any);
 }
 
-/* Pass a descriptor to whoever started us. */
+/* Pass a descriptor to the process that started us. */
 static void hand_out(char kind, int descriptor, const char *step)
 {
 	struct iovec body = {.iov_base = &kind, .iov_len = 1};
@@ -685,15 +685,15 @@ static void do_listen(struct program *at)
 	close(listener);
 }
 
-/* Change a setting that belongs to our own namespaces. `wanted` says whether it must work. */
+/* Change a setting that belongs to our own namespaces. `required` says whether it must work. */
 static void do_setting(struct program *at)
 {
 	const char *path = word(at), *value = word(at);
-	uint64_t wanted = number(at);
+	uint64_t required = number(at);
 	int file = open(path, O_WRONLY | O_CLOEXEC);
 
 	if (file < 0 || write(file, value, strlen(value)) < 0) {
-		if (wanted)
+		if (required)
 			fail(NOT_SET_UP, "setting", path);
 	}
 	if (file >= 0)
@@ -712,13 +712,13 @@ static void do_hostname(struct program *at)
 static void do_limit(struct program *at)
 {
 	uint64_t which = number(at);
-	struct rlimit wanted = {.rlim_cur = number(at)}, now;
+	struct rlimit limit = {.rlim_cur = number(at)}, now;
 
 	must(getrlimit((int)which, &now), "limit", "");
-	if (wanted.rlim_cur > now.rlim_max) /* never more than we have */
-		wanted.rlim_cur = now.rlim_max;
-	wanted.rlim_max = wanted.rlim_cur;
-	must(setrlimit((int)which, &wanted), "limit", "");
+	if (limit.rlim_cur > now.rlim_max) /* never more than we have */
+		limit.rlim_cur = now.rlim_max;
+	limit.rlim_max = limit.rlim_cur;
+	must(setrlimit((int)which, &limit), "limit", "");
 }
 
 /* No root, no fixup, no keeping of capabilities, no raising of ambient ones; and all of it for good. */
@@ -804,7 +804,7 @@ static void do_grant(struct program *at)
 	close(rule.parent);
 }
 
-/* The terminal that the caller's streams lead to is none of the view's: without this, nobody opens /dev/stdout. */
+/* The terminal that the caller's streams lead to is none of the view's: without this, no program opens /dev/stdout. */
 static void do_streams(struct program *at)
 {
 	struct landlock_beneath rule = {.allowed = number(at)};
@@ -872,16 +872,16 @@ static void do_exec(struct program *at)
 
 /* ---- Keeper and init --------------------------------------------------------------------------------------------- */
 
-/* A signal that the terminal sent reached the program by itself; one that somebody sent to us alone did not. */
+/* A signal that the terminal sent reached the program by itself; one that a process sent to us alone did not. */
 static int was_sent_to_us(int code)
 {
 	return code <= 0;
 }
 
-/* Whether the program leads a process group of its own: where there is no terminal, nobody misses it in the foreground. */
+/* Whether the program leads a process group of its own: without a terminal, it need not be in the foreground. */
 static int leads_group;
 
-/* What somebody sent to us alone is for the program alone; what a terminal sent to us is for all of its group. */
+/* What a process sent to us alone is for the program alone; what a terminal sent to us is for all of its group. */
 static void pass_on_to(pid_t program, int number)
 {
 	if (number < FOR_ALL && number >= FOR_ALL - SIGTSTP)
@@ -897,7 +897,7 @@ static pid_t forked(void)
 	return must(child, "fork", "");
 }
 
-/* End as the child ended, so that whoever waits for us learns it. */
+/* End as the child ended, so that the process that waits for us learns it. */
 _Noreturn void end_as(int status)
 {
 	if (WIFSIGNALED(status)) {
@@ -950,7 +950,7 @@ static _Noreturn void keep(pid_t init)
 		int status;
 		if (poll(watched, 2, -1) < 0 && errno != EINTR)
 			kill(init, SIGKILL);
-		if (watched[1].revents) { /* whoever started us is gone */
+		if (watched[1].revents) { /* the process that started us is gone */
 			kill(init, SIGKILL);
 			watched[1].fd = -1;
 		}
@@ -989,12 +989,12 @@ static void do_fork(struct program *at)
 	must(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "init", "");
 	close(alive[1]);
 	struct pollfd keeper = {.fd = alive[0], .events = 0};
-	if (poll(&keeper, 1, 0) != 0) /* the keeper died before that, so nobody would tell us */
+	if (poll(&keeper, 1, 0) != 0) /* the keeper died before that, so its end would not be noticed */
 		_exit(NOT_SET_UP);
 	close(alive[0]);
 }
 
-static int tracing; /* whether what the program is refused is to be told */
+static int tracing; /* whether what the program is refused is reported */
 enum { MOST_NEWS = 256 };
 
 static void do_trace(struct program *at)
@@ -1012,8 +1012,8 @@ static void do_broker(struct program *at)
 	brokering = 1;
 }
 
-/* Where there is no keeper, whoever started us is told. */
-static void tell_status(int status)
+/* Where there is no keeper, the process that started us gets the status from here. */
+static void report_status(int status)
 {
 	char text[16];
 
@@ -1076,7 +1076,7 @@ static void do_spawn(struct program *at)
 			if (ended == program) {
 				if (guarded)
 					renew(); /* of what the program did last */
-				tell_status(status);
+				report_status(status);
 				_exit(0); /* the kernel ends whatever is left in here */
 			}
 		}
@@ -1085,7 +1085,7 @@ static void do_spawn(struct program *at)
 	}
 }
 
-/* We are process 1 of a sandbox that somebody else made: hand out what signals are sent by, and be sent some. */
+/* We are process 1 of a sandbox that another program made: hand out what signals are sent by, and be sent some. */
 static void do_report(struct program *at)
 {
 	int self = must((int)syscall(SYS_pidfd_open, getpid(), 0), "report", "");
@@ -1147,7 +1147,7 @@ int main(int count, char **arguments)
 	if (syscall(SYS_close_range, LAST_OF_OURS + 1u, ~0u, 0) < 0)
 		fail(NOT_SET_UP, "descriptors", "");
 	sigprocmask(SIG_SETMASK, NULL, &callers_mask);
-	/* Who ignores this one is never told that a child has ended. The program gets it as the caller had it. */
+	/* A process that ignores this one never learns that a child has ended. The program gets it as the caller had it. */
 	callers_way_with_children = signal(SIGCHLD, SIG_DFL);
 	int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
 	leads_group = terminal < 0 && errno == ENXIO; /* we are in a session without one */

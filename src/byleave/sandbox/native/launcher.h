@@ -38,7 +38,7 @@ enum { LAST_OF_OURS = 5 };
  * that wait, the lowest comes first: to stop comes before to go on. */
 enum { FOR_ALL = 64 };
 
-/* Places that are mounted anew when somebody outside exchanges them, the signal that tells us, and what covers them. */
+/* Places that are mounted anew when a process outside exchanges them, the signal that says so, and what covers them. */
 enum { MOST_GUARDS = 8192, MOST_DIRECTORIES = 200, NEWS = SIGIO };
 #define COVER_DIRECTORY "/.byleave/void"
 #define COVER_FILE "/.byleave/blank"
@@ -146,7 +146,7 @@ _Noreturn void fail(int code, const char *step, const char *what);
 _Noreturn void end_as(int status);
 _Noreturn void play(int program, int errors);
 
-/* trace.c: watch a program, and tell on the control socket what it was refused. */
+/* trace.c: watch a program, and report on the control socket what it was refused. */
 void prepare_to_trace(const char *calls, size_t length);
 void be_traced(void);                   /* in the program: wait until it is watched */
 void trace(pid_t program, int control); /* in its parent: watch it, and everything that it starts */

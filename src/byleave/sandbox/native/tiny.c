@@ -403,20 +403,20 @@ int strcmp(const char *one, const char *other)
 	return (unsigned char)*one - (unsigned char)*other;
 }
 
-char *strchr(const char *text, int wanted)
+char *strchr(const char *text, int letter)
 {
 	for (; *text; text++)
-		if (*text == (char)wanted)
+		if (*text == (char)letter)
 			return (char *)text;
 	return NULL;
 }
 
-char *strrchr(const char *text, int wanted)
+char *strrchr(const char *text, int letter)
 {
 	const char *found = NULL;
 
 	for (; *text; text++)
-		if (*text == (char)wanted)
+		if (*text == (char)letter)
 			found = text;
 	return (char *)found;
 }

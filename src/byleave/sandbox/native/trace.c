@@ -6,13 +6,13 @@
  *
  *     SECCOMP_RET_TRACE   at calls that name a place or an address. They are let go, and their results looked at.
  *     SECCOMP_RET_TRAP    at calls that are refused. The kernel has refused them by then; the signal that says so never
- *                         reaches the program, which gets the error that it gets when nobody watches.
+ *                         reaches the program, which gets the error that it gets when it is not watched.
  *
- * Nothing here lets anything pass that the kernel would not, and what is read from the program is only told. A program
+ * Nothing here lets anything pass that the kernel would not, and what is read from the program is only reported. A program
  * that loses its tracer is ended (PTRACE_O_EXITKILL); a process that escapes it (CLONE_UNTRACED) can do less, not more:
  * the kernel refuses what it would have asked us about.
  *
- * What is told is a message on the control socket: `struct report`, then texts, each with its length before it. Which
+ * A report is a message on the control socket: `struct report`, then texts, each with its length before it. Which
  * arguments of a call mean what came with the launcher's program (sandbox/diagnose/traced_calls.py).
  */
 #define _GNU_SOURCE
@@ -66,7 +66,7 @@ struct call_news {
 	};
 };
 
-/* Positions of a call's arguments; -1 where it has no such argument. `errors` has a bit for each that is worth telling. */
+/* Positions of a call's arguments; -1 where it has no such argument. `errors` has a bit for each that is worth a report. */
 struct watched {
 	int8_t first_at, first, second_at, second, address, packet, words, through;
 	uint64_t number, errors[2];
@@ -93,7 +93,7 @@ static struct call *calls; /* by thread: what it was let go to do */
 static int gate[2];
 static int prepared;
 static pid_t watched_program;
-static int teller = -1;
+static int reports = -1;
 static uint32_t dropped;
 static int reader_is_slow;
 
@@ -117,7 +117,7 @@ void be_traced(void)
 	char ready;
 
 	close(gate[1]);
-	if (read(gate[0], &ready, 1) != 1) /* nobody is left to watch */
+	if (read(gate[0], &ready, 1) != 1) /* the tracer is gone */
 		_exit(NOT_SET_UP);
 	close(gate[0]);
 }
@@ -128,7 +128,7 @@ void trace(pid_t program, int control)
 
 	close(gate[0]);
 	watched_program = program;
-	teller = control;
+	reports = control;
 	/* Only the pages of processes that there are ever come into being. */
 	calls = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (calls == MAP_FAILED || ptrace(PTRACE_SEIZE, program, 0, OPTIONS) < 0)
@@ -238,25 +238,25 @@ static void close_text(size_t length)
 	filled += sizeof written + length;
 }
 
-/* Tell, and do not wait long: a reader that sleeps must not stop the program. */
-static void tell(int patience)
+/* Send the report, and do not wait long: a reader that sleeps must not stop the program. */
+static void send_report(int patience)
 {
 	size_t length = sizeof message.head + filled;
-	struct pollfd reader = {.fd = teller, .events = POLLOUT};
+	struct pollfd reader = {.fd = reports, .events = POLLOUT};
 
-	if (send(teller, &message, length, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) {
+	if (send(reports, &message, length, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) {
 		reader_is_slow = 0;
 		return;
 	}
 	if (errno == EAGAIN && !reader_is_slow) {
 		reader_is_slow = poll(&reader, 1, patience) <= 0;
-		if (!reader_is_slow && send(teller, &message, length, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+		if (!reader_is_slow && send(reports, &message, length, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 			return;
 	}
 	dropped++;
 }
 
-/* Programs look in dozens of places where nothing is, thousands of times: it is enough to tell that once. */
+/* Programs look in dozens of places where nothing is, thousands of times: it is enough to report that once. */
 static int is_known(void)
 {
 	static uint64_t known[REMEMBERED];
@@ -368,7 +368,7 @@ static int may_ask(void)
 	return asked < MOST_QUESTIONS && ++asked;
 }
 
-/* Whether somebody in the sandbox waits for connections at a port. */
+/* Whether a process in the sandbox waits for connections at a port. */
 static int listens_inside(unsigned port)
 {
 	static const char *const TABLES[] = {"/proc/net/tcp", "/proc/net/tcp6"};
@@ -397,7 +397,7 @@ static void put_address(pid_t who, const struct call *call, const struct watched
 
 	memcpy(&address, open_text(), got < sizeof address ? got : sizeof address);
 	close_text(got);
-	/* A connection that is only begun will come to nothing where nobody listens. */
+	/* A connection that is only begun will come to nothing where no process listens. */
 	if (message.head.error == EINPROGRESS)
 		message.head.error = !may_ask() || listens_inside(ntohs(address.sin_port)) ? 0 : ECONNREFUSED;
 	if ((address.sin_family == AF_INET || address.sin_family == AF_INET6) && ntohs(address.sin_port) == DNS_PORT)
@@ -493,19 +493,19 @@ static void leave(pid_t who)
 	call->inside = 0;
 	if (known && error >= 0 && error < 128 && row->errors[error / 64] >> error % 64 & 1) {
 		put_call(call, (int)error, 0);
-		if (row->through >= 0) /* what is told of this argument is what it points to */
+		if (row->through >= 0) /* what is reported of this argument is what it points to */
 			peek(who, call->arguments[row->through], &message.head.arguments[row->through], sizeof(uint64_t));
 		put_path(who, call, row->first_at, row->first);
 		put_path(who, call, row->second_at, row->second);
 		put_address(who, call, row, news.stack);
 		put_words(who, call, row->words);
 		if (!is_absence((int)error) || !is_known())
-			tell(PATIENCE);
+			send_report(PATIENCE);
 	}
 	resume(PTRACE_CONT, who, 0);
 }
 
-/* Find what is mapped at an address; tell whether it is the C library. */
+/* Find what is mapped at an address; return whether it is the C library. */
 static int is_library(FILE *maps, uint64_t address)
 {
 	char line[PATH_MAX + 128];
@@ -537,7 +537,7 @@ static int by_library(pid_t who, const struct user_regs_struct *registers)
 	return found;
 }
 
-/* The filter refused a call: give the program the error, and tell. */
+/* The filter refused a call: give the program the error, and report it. */
 static int refused(pid_t who)
 {
 	siginfo_t said;
@@ -555,7 +555,7 @@ static int refused(pid_t who)
 		return 0;
 	put_call(&call, error, 1);
 	if (call.number != SYS_socket || !by_library(who, &registers))
-		tell(PATIENCE);
+		send_report(PATIENCE);
 	return 1;
 }
 
@@ -565,7 +565,7 @@ static void say_what_is_missing(void)
 	filled = 0;
 	reader_is_slow = 0;
 	if (dropped)
-		tell(LAST_PATIENCE);
+		send_report(LAST_PATIENCE);
 }
 
 int traced(pid_t who, int status)

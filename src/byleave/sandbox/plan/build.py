@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from byleave.core.access import PUBLIC, Default, ProcessLimits
+from byleave.core.access import PUBLIC, Default
 from byleave.core.action import FileAction
 from byleave.core.closed_places import ClosedPlaces
 from byleave.core.command_rules import CommandTable
@@ -28,10 +28,10 @@ from byleave.sandbox.plan.plan import (
     PRIVATE,
     PROXY,
     READING,
-    Brought,
     Held,
     Link,
     PathGrant,
+    PlanRequest,
     SandboxPlan,
     in_order,
     nested,
@@ -57,20 +57,6 @@ _MOST_COVERED = 1000  # files that patterns of rules match: each is a mount of i
 _MOST_ENTRIES = 2_000_000  # names that are looked at for them: some seconds
 _LONGEST_LOOK = 20.0  # seconds
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 -- empty ones of the sandbox's own
-
-
-class PlanRequest(Struct, frozen=True):
-    """What a plan is made from, beside the policy: whose sandbox it is and where."""
-
-    tool: str
-    root: str
-    home: str
-    own_places: tuple[str, ...]
-    read: tuple[str, ...] = ()  # `[sandbox] read` and `write`: host paths that every sandbox sees
-    write: tuple[str, ...] = ()
-    limits: ProcessLimits = ProcessLimits()
-    brought: tuple[Brought, ...] = ()
-    agent: str | None = None  # for whom it runs: rules may speak of one agent only
 
 
 class Seen(Struct, frozen=True):

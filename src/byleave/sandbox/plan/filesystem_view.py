@@ -338,8 +338,8 @@ class _View:
 
 
 def _rules(policy: CompiledPolicy, tool: str) -> Iterator[FsRule]:
-    for voice in policy.views:
-        known = voice.tools.get(tool)
+    for view in policy.views:
+        known = view.tools.get(tool)
         if known is not None and isinstance(known.access.fs, FsTable):
             yield from known.access.fs.rules
 

@@ -1,7 +1,8 @@
 """What a sandbox lets its program touch, as a value. Pure: no system is asked anything here.
 
-`Plan` is the answer of a policy for one tool on one host, before any mechanism: linux.py turns it into mounts, Landlock
-rules and a filter,  What a mechanism cannot hold exactly, it says as an `Approximation`.
+A `PlanRequest` says whose sandbox it is and where. The `SandboxPlan` is what the policy makes of it, before any
+mechanism: `linux` turns it into mounts, Landlock rules and a filter. What these cannot hold exactly is an
+`Approximation`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 # Kinds of places. PRIVATE: an empty directory of the sandbox's own, gone with it.
 DIRECTORY, FILE, MISSING, PRIVATE = "directory", "file", "missing", "private"
-LINK = "link"  # of what is on the disk; a place is never one, but see `Plan.kept_links`
+LINK = "link"  # of what is on the disk; a place is never one, but see `SandboxPlan.kept_links`
 NO_NETWORK, PROXY = "none", "proxy"
 BIN = "/.byleave/bin"  # where stand-ins for listed programs are
 NOTHING: frozenset[str] = frozenset()
@@ -80,6 +81,20 @@ class Held(Struct, frozen=True):
 
     path: str
     content: bytes | None = None
+
+
+class PlanRequest(Struct, frozen=True):
+    """What a plan is made from, beside the policy: whose sandbox it is and where."""
+
+    tool: str
+    root: str
+    home: str
+    own_places: tuple[str, ...]
+    read: tuple[str, ...] = ()  # `[sandbox] read` and `write`: host paths that every sandbox sees
+    write: tuple[str, ...] = ()
+    limits: ProcessLimits = ProcessLimits()
+    brought: tuple[Brought, ...] = ()
+    agent: str | None = None  # for whom it runs: rules may speak of one agent only
 
 
 class AllowedPrograms(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Files among those of the system that not every user may read: keys, tokens, what the kernel shows root alone.
 
-Who runs byleave as root owns them, and so does the program inside, without any capability. They are covered. An
-ordinary user can read few of them; those are the user's own. It only looks.
+Where root runs byleave, the program inside owns them too, without any capability. They are covered. An ordinary user
+can read few of them; those are the user's own. This module only looks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from byleave.sandbox.plan.plan import DIRECTORY, FILE, NOTHING, READING, PathGra
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-NOT_FOR_EVERYBODY = "not everybody may read it"
+NOT_FOR_EVERY_USER = "not every user may read it"
 # Where people keep files of their own among the system's: all the way down. The rest of /usr comes from packages.
 _WHOLE = ("/etc", "/usr/local")
 _PARTLY, _DEPTH = "/usr", 2
@@ -25,7 +25,7 @@ _OWN = "/etc/byleave"
 _FRESH = 5.0  # seconds
 _MOST_IN_ONE = 32  # files that are covered one by one; where there are more, their directory is
 _MOST_LOOKED_AT = 200_000  # names below one place; no program installs as many
-# Everybody may read these, and each reads something else: which keys the user has.
+# Every user may read these, and each finds something else there: which keys that user has.
 _OF_THE_USER = ("/proc/keys", "/proc/key-users")
 _NOT_THE_MACHINES = ("/proc/sys/net", "/proc/net", "/proc/self", "/proc/thread-self", "/proc/mounts")
 
@@ -54,8 +54,8 @@ def prefix_secrets(places: Iterable[PathGrant], home: str) -> Iterator[PathGrant
 
 
 def started_among(covers: Sequence[PathGrant], programs: Iterable[str]) -> Iterator[PathGrant]:
-    """Yield programs that are started although not everybody may read them: the user has named them."""
-    hidden = [place.path for place in covers if not place.capabilities and place.why == NOT_FOR_EVERYBODY]
+    """Yield programs that are started although not every user may read them: the user has named them."""
+    hidden = [place.path for place in covers if not place.capabilities and place.why == NOT_FOR_EVERY_USER]
     for path in dict.fromkeys(programs):
         if any(is_under(path, each) for each in hidden) and os.path.isfile(path) and not os.path.islink(path):
             yield PathGrant(path, READING, FILE, "the program itself")
@@ -67,7 +67,7 @@ def without_chosen(places: Iterable[PathGrant], chosen: Iterable[PathGrant]) -> 
     return [
         place
         for place in places
-        if place.why != NOT_FOR_EVERYBODY or not any(is_under(place.path, path) for path in paths)
+        if place.why != NOT_FOR_EVERY_USER or not any(is_under(place.path, path) for path in paths)
     ]
 
 
@@ -80,7 +80,7 @@ def kernel_secrets(uid: int) -> tuple[tuple[str, str], ...]:
 
 
 def _covered(top: str, *, depth: int | None, but: Sequence[str] = ()) -> Iterator[PathGrant]:
-    """Yield what is below a directory and readable for us, but not for everybody."""
+    """Yield what is below a directory and readable for us, but not for every user."""
     looked_at = 0
     waiting = [(top, 0)]
     while waiting:
@@ -94,17 +94,17 @@ def _covered(top: str, *, depth: int | None, but: Sequence[str] = ()) -> Iterato
         for entry in entries:
             kind = _kind(entry, top)
             if kind == DIRECTORY:
-                yield PathGrant(entry.path, NOTHING, DIRECTORY, NOT_FOR_EVERYBODY)
+                yield PathGrant(entry.path, NOTHING, DIRECTORY, NOT_FOR_EVERY_USER)
             elif kind == FILE:
                 files.append(entry.path)
             elif kind is _LOOK_INTO and entry.path not in but and (depth is None or deep < depth):
                 waiting.append((entry.path, deep + 1))
         if len(files) > _MOST_IN_ONE and directory != top:
-            yield PathGrant(directory, NOTHING, DIRECTORY, NOT_FOR_EVERYBODY)
+            yield PathGrant(directory, NOTHING, DIRECTORY, NOT_FOR_EVERY_USER)
         else:
-            yield from (PathGrant(path, NOTHING, FILE, NOT_FOR_EVERYBODY) for path in files)
+            yield from (PathGrant(path, NOTHING, FILE, NOT_FOR_EVERY_USER) for path in files)
         if looked_at > _MOST_LOOKED_AT:
-            yield from (PathGrant(path, NOTHING, DIRECTORY, NOT_FOR_EVERYBODY) for path, _deep in waiting)
+            yield from (PathGrant(path, NOTHING, DIRECTORY, NOT_FOR_EVERY_USER) for path, _deep in waiting)
             return
 
 
@@ -112,7 +112,7 @@ _LOOK_INTO = "open"
 
 
 def _kind(entry: os.DirEntry[str], top: str) -> str | None:
-    """Return what has to be covered: DIRECTORY or FILE; _LOOK_INTO for a directory that is open to everybody."""
+    """Return what has to be covered: DIRECTORY or FILE; _LOOK_INTO for a directory that is open to every user."""
     if top == "/proc" and entry.name.isdecimal() and entry.path.count("/") == 2:
         return None  # a process
     try:

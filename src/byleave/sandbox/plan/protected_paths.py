@@ -1,12 +1,12 @@
-"""Find the protected names that exist below a directory. One bounded walk without following links; it only looks.
+"""Protected names that exist below a directory, and those among what a sandbox may write outside of the workspace.
 
-What does not exist cannot be made read-only, and what is looked for too long delays every start: what a walk leaves out
-is said in the plan. Directories that package managers fill are not looked into: nothing there is opened as a project.
+`protected_below` is one bounded walk, without following links. What does not exist cannot be made read-only, and what
+is looked for too long delays every start: what a walk leaves out is said in the plan. Directories that package managers
+fill are not looked into: nothing there is opened as a project.
 
-Protected places in what a sandbox may write outside of the workspace: `[sandbox] write`, and mounts of one run.
-
-They stay readable and are not written, unless the configuration names such a place itself: `write = ["~/.cargo"]` does
-not open `~/.cargo/bin`, `write = ["~/.cargo/bin"]` does. What does not exist yet cannot be held here; the plan says so.
+`keep_protected` is for `[sandbox] write`, and for mounts of one run. Protected places in there stay readable and are
+not written, unless the configuration names such a place itself: `write = ["~/.cargo"]` does not open `~/.cargo/bin`,
+`write = ["~/.cargo/bin"]` does. What does not exist yet cannot be held here; the plan says so.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from byleave.core.protected import Protected, Steps
-    from byleave.sandbox.plan.build import PlanRequest
+    from byleave.sandbox.plan.plan import PlanRequest
 
 
 MOST_ENTRIES = 20_000
