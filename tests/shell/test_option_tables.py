@@ -11,7 +11,7 @@ import pytest
 from byleave.core.command_groups import GROUPS
 from byleave.shell.knowledge.dangers import dangerous_options
 from byleave.shell.knowledge.harmless import FAMILIES, options_of
-from byleave.shell.knowledge.options import file_options
+from byleave.shell.knowledge.options import scan
 from byleave.shell.knowledge.programs import BUILT_IN, ProgramFacts, read_spec
 from byleave.shell.reader import read_command
 
@@ -169,11 +169,15 @@ def missing(table: ProgramFacts, text: str) -> set[str]:
 
 
 def test_options_whose_values_are_files_are_marked() -> None:
-    assert file_options("gcc")["-o"] == "write"
-    assert file_options("git", "commit")["-F"] == "read"
-    assert file_options("tsc")["--outDir"] == "write_dir"
-    assert file_options("docker", "compose")["-f"] == "exec"
-    assert file_options("no-such-program") == {}
+    def marked(text: str) -> dict[str, str]:
+        table = scan(read_command(text).commands[0]).table
+        assert table is not None
+        return dict(table.files)
+
+    assert marked("gcc")["-o"] == "write"
+    assert marked("git commit")["-F"] == "read"
+    assert marked("tsc")["--outDir"] == "write_dir"
+    assert marked("docker compose")["-f"] == "exec"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from byleave.shell.knowledge import make_table, table
-from byleave.shell.knowledge.dangers import dangerous_options, writes_by_nature
+from byleave.shell.knowledge.dangers import dangerous_options
 from byleave.shell.knowledge.option_values import harmless_assignment
 from byleave.shell.knowledge.options import has_flag, subcommand, subcommand_is_unknown
 from byleave.shell.knowledge.programs import BUILT_IN, check_keys
@@ -102,11 +102,6 @@ def test_variables_that_change_what_runs_are_known(name: str) -> None:
 def test_a_pager_that_is_cat_is_harmless() -> None:
     assert harmless_assignment("GIT_PAGER", "cat")
     assert not harmless_assignment("GIT_PAGER", "sh")
-
-
-def test_writing_is_what_some_programs_are_for() -> None:
-    commands = read_command("tee x; cp a b; cat c").commands
-    assert [writes_by_nature(command) for command in commands] == [True, True, False]
 
 
 def test_users_add_programs_of_their_own() -> None:

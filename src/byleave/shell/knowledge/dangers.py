@@ -111,15 +111,6 @@ def dangerous_program(table: "ProgramFacts") -> bool:
     return bool(table.executes or table.writes or table.runs or table.most is not None or table.wrap is not None)
 
 
-def writes_by_nature(command: "Command", programs: ProgramTables = BUILT_IN) -> bool:
-    """Return whether writing files is what the program is for: `tee`, `cp`, `rm`."""
-    found = scan(command, programs)
-    table = found.table
-    if table is None or not table.writer:
-        return False
-    return table.dry.isdisjoint([given.name for given in found.given])
-
-
 def _option(given: "GivenOption") -> Danger | None:
     table = given.table
     if table is None:

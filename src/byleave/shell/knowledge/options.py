@@ -11,7 +11,7 @@ from byleave.shell.syntax.tree import Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from byleave.shell.model import Command
     from byleave.shell.state import Places
@@ -276,19 +276,6 @@ class _Scanner:
 def _may_take_next(given: GivenOption) -> bool:
     """Whether an option may have the following word as its value, as far as its table knows."""
     return given.value is None and not (given.known and given.sure)
-
-
-def file_options(
-    program: str, subcommand: str | None = None, programs: ProgramTables = BUILT_IN
-) -> "Mapping[str, str]":
-    """Return the options whose values name files: `read`, `write`, `exec`, `read_dir` or `write_dir`, by their name.
-
-    `subcommand` may be several words (`compose logs`). Names are those that `scan` gives.
-    """
-    table = programs.table(program)
-    for name in (subcommand or "").split():
-        table = table.with_subcommand(table.aliases.get(name, name)) if table is not None else None
-    return {} if table is None else table.files
 
 
 def worked_in(
