@@ -2,19 +2,15 @@
 
 The workspace is the one around the session's working directory, unless the command line names one: editors start an
 agent wherever they like, and open sessions in several places.
-
-Puts the proxy's parts together: a workspace becomes a relay that judges.
 """
 
 from __future__ import annotations
 
 import os
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from byleave.acp.relay import Relay
 from byleave.core.action import CommandAction, FileAction, OtherAction, action_tree
 from byleave.core.decision import BUILT_IN, DENY, RuleRef, Verdict, shared_tree
 from byleave.core.fs_rules import FsTarget, is_under
@@ -30,10 +26,9 @@ from byleave.translate.shell_text import shell_of_agent
 from byleave.translate.translate import translate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from byleave.acp.sessions import AcpSession
     from byleave.core.action import Action
     from byleave.guard.evaluation import Who
     from byleave.guard.guard import Guard
@@ -130,23 +125,25 @@ class CallAuthorizer:
                 self._tell((f"{problem}, so everything there is asked: {error}",))
         return Placed(self._guards.get(root, first), problem)
 
-    def understand(self, call: ToolCall, session: AcpSession) -> tuple[Translation, Placed]:
+    def understand(self, call: ToolCall, placed: Placed | None, cwd: str | None) -> tuple[Translation, Placed]:
         """Return what a call means in the workspace of its session, and who judges it there."""
-        placed = session.placed or Placed(self._guards[self._first], _STRANGER)
-        meant = translate(call, Where(placed.guard.policy.root.path, session.cwd, _exists, self._shell))
+        placed = placed or Placed(self._guards[self._first], _STRANGER)
+        meant = translate(call, Where(placed.guard.policy.root.path, cwd, _exists, self._shell))
         if placed.problem:  # its own rules might have denied it
             meant = meant.replace(understood=False, problem=placed.problem)
         if any(isinstance(action, OtherAction) for action in meant.actions):
             placed = structs.replace(placed, pin=input_pin(call.raw))
         return meant, placed
 
-    def understand_all(self, calls: Sequence[ToolCall], session: AcpSession) -> tuple[Translation, Placed]:
+    def understand_all(
+        self, calls: Sequence[ToolCall], placed: Placed | None, cwd: str | None
+    ) -> tuple[Translation, Placed]:
         """Return what a call means that can be read in several ways: all of it."""
-        read = [self.understand(call, session) for call in calls]
-        first, placed = read[0]
-        actions = [action for meant, _placed in read for action in meant.actions]
-        unclear = next((meant for meant, _placed in read if not meant.understood), first)
-        return first.replace(actions=tuple(actions), understood=unclear.understood, problem=unclear.problem), placed
+        read = [self.understand(call, placed, cwd) for call in calls]
+        first, place = read[0]
+        actions = [action for meant, _place in read for action in meant.actions]
+        unclear = next((meant for meant, _place in read if not meant.understood), first)
+        return first.replace(actions=tuple(actions), understood=unclear.understood, problem=unclear.problem), place
 
     def judge(
         self, meant: Translation, placed: Placed, *, by_hand: bool = False, also: Mapping[str, Any] | None = None
@@ -306,23 +303,3 @@ def _touches(action: Action, guard: Guard) -> Iterator[tuple[str, ...]]:
         yield ("command", action.command, real_path(action.cwd or guard.policy.root.path))
         return
     yield ("other", repr(action))
-
-
-def make_relay(
-    workspace: Workspace,
-    *,
-    who: Who,
-    files: Sequence[str] = (),
-    session: str = "default",
-    fixed: bool = False,
-    strict: bool = False,
-    log: Callable[[dict[str, Any]], None] | None = None,
-    now: Callable[[], float] = monotonic,
-) -> Relay:
-    """Return a relay for an agent in this workspace.
-
-    Unless the workspace is `fixed`, a session that works elsewhere is judged by the policy of its own workspace. `log`
-    is given an object for every request that was judged.
-    """
-    judging = CallAuthorizer(workspace, files=files, session=session, who=who, fixed=fixed)
-    return Relay(judging, strict=strict, log=log, now=now)

@@ -5,7 +5,7 @@ a line that not every reader reads alike is passed on or refused by what it may 
 reports of its tool calls is kept (`call_tracker`), so that a request for permission can be understood and evaluated
 (`authorize`); `permission_request` writes the messages of our own.
 
-Start at `Relay.from_agent`.
+`make_relay` puts the parts together. Start at `Relay.from_agent`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from byleave.acp import permission_request
-from byleave.acp.call_tracker import CallTracker, Screen, UnreadError
+from byleave.acp.authorize import CallAuthorizer
+from byleave.acp.call_tracker import CallTracker, UnreadError
 from byleave.acp.odd_lines import decoded, has_inner_ends, id_key, ids_in, may_hold, methods_in, opened, read_somehow
 from byleave.acp.permission_request import (
     ALLOW_ALWAYS,
@@ -48,6 +49,7 @@ from byleave.acp.requests import (
     read_permission,
 )
 from byleave.acp.sessions import AcpSessions
+from byleave.acp.tracked_calls import Screen
 from byleave.acp.versions import INITIALIZE, Versions
 from byleave.guard.evaluation import CANCELLED, CHANGED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, UNKEPT, YESES
 from byleave.protocol.json_fast import FAST
@@ -55,13 +57,15 @@ from byleave.protocol.jsonrpc import Malformed, read_envelope
 from byleave.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from byleave.acp.authorize import CallAuthorizer, CallEvaluation
-    from byleave.acp.call_tracker import TrackedCall
+    from byleave.acp.authorize import CallEvaluation
     from byleave.acp.requests import AgentRequest, PermissionOption, PermissionRequest
     from byleave.acp.sessions import AcpSession
+    from byleave.acp.tracked_calls import TrackedCall
+    from byleave.guard.evaluation import Who
+    from byleave.policy.load import Workspace
     from byleave.protocol.jsonrpc import Envelope
 
 
@@ -326,7 +330,7 @@ class Relay:
     def _agent_request(self, request: AgentRequest, envelope: Envelope, line: bytes) -> list[Send] | None:
         """Evaluate a request to read, write or start something; its call may not have been asked about."""
         session = self._sessions.get(request.session)
-        meant, placed = self._authorizer.understand_all(readings(request), session)
+        meant, placed = self._authorizer.understand_all(readings(request), session.placed, session.cwd)
         if strays(request):
             meant = meant.replace(understood=False, problem=meant.problem or _STRAYS)
         content = content_of(request)
@@ -516,3 +520,23 @@ def _reply_in(envelope: Envelope | None, options: tuple[PermissionOption, ...]) 
         return CANCELLED, True
     kind = next((option.kind for option in options if option.id == chosen), None)
     return (NOBODY, False) if kind is None else (_REPLY_OF.get(kind, ELSEWHERE), True)
+
+
+def make_relay(
+    workspace: Workspace,
+    *,
+    who: Who,
+    files: Sequence[str] = (),
+    session: str = "default",
+    fixed: bool = False,
+    strict: bool = False,
+    log: Callable[[dict[str, Any]], None] | None = None,
+    now: Callable[[], float] = monotonic,
+) -> Relay:
+    """Return a relay for an agent in this workspace.
+
+    Unless the workspace is `fixed`, the policy of its own workspace holds for a session that works elsewhere. `log` is
+    given an object for every request that was evaluated.
+    """
+    authorizer = CallAuthorizer(workspace, files=files, session=session, who=who, fixed=fixed)
+    return Relay(authorizer, strict=strict, log=log, now=now)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.acp.authorize import CallEvaluation
-    from byleave.acp.call_tracker import Screen, TrackedCall
+    from byleave.acp.tracked_calls import Screen, TrackedCall
     from byleave.protocol.jsonrpc import Envelope, Id
 
 

@@ -173,7 +173,7 @@ def _refuse_home(given: ParsedArguments, workspace: Workspace) -> None:
 @contextmanager
 def _relay(given: ParsedArguments, workspace: Workspace) -> Iterator[Relay]:
     """Yield what judges the conversation. It is closed here if it never came to one."""
-    from byleave.acp.authorize import make_relay
+    from byleave.acp.relay import make_relay
 
     log = _open_log(given)
     session = given.one("session")

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from byleave.core.decision import Decision
     from byleave.guard.guard import Guard
-    from byleave.hooks.event_reader import HookContext, HookToolCall
-    from byleave.hooks.hook import Hook
+    from byleave.hooks.event_reader import Hook, HookContext, HookToolCall
     from byleave.policy.compile import Compiled
     from byleave.policy.dirs import UserDirs
 

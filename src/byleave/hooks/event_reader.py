@@ -104,6 +104,17 @@ _CURSOR_MCP = "MCP:"
 _UNASKED = ("auto", "bypassPermissions")
 
 
+class Hook(Record):
+    """Whose hook this is, and what the command line says about it. `home` takes the place of the environment."""
+
+    agent: str
+    home: str | None = None
+    root: str | None = None
+    files: tuple[str, ...] = ()
+    session: str = "default"
+    profile: str | None = None
+
+
 class HookContext(Record):
     """What surrounds the hook: variables of the agent's own, and where the agent started it ("" if unknown)."""
 

@@ -15,7 +15,7 @@ import sys
 from byleave.core.decision import ALLOW, DENY, WORDS
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.hooks.agent_tools import CLAUDE_CODE, CODEX, CURSOR, GEMINI, OPENCODE
-from byleave.hooks.event_reader import LARGEST, HookContext, UnreadableEventError, read_object, read_tool_call
+from byleave.hooks.event_reader import LARGEST, Hook, HookContext, UnreadableEventError, read_object, read_tool_call
 from byleave.record import Record
 from byleave.store.audit.records import encode
 from byleave.text import shown
@@ -32,17 +32,6 @@ BLOCKED = 2  # the one exit code that blocks in all of the agents
 TIME_LIMIT = 10.0  # seconds; what is written into the agents' settings is more
 LONGEST_REASON = 2000  # characters
 _MOST_PROBLEMS = 3
-
-
-class Hook(Record):
-    """Whose hook this is, and what the command line says about it. `home` takes the place of the environment."""
-
-    agent: str
-    home: str | None = None
-    root: str | None = None
-    files: tuple[str, ...] = ()
-    session: str = "default"
-    profile: str | None = None
 
 
 class HookOutput(Record):
