@@ -61,10 +61,10 @@ class LineBuffer:
         if self._skipping:
             return
         if len(self._held) + len(piece) > self._limit:
-            told = self._too_long(piece)
+            too_long = self._too_long(piece)
             self._clear()
             self._skipping = True
-            yield told
+            yield too_long
             return
         self._held += piece
 
