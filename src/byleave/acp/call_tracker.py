@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 _ABOUT_CALLS = ("tool_call", "tool_call_update")
-_DEEDS = ("command", "write", "delete")
-_UNREAD = "something was told about this call that cannot be read"
+_CHANGES = ("command", "write", "delete")
+_UNREAD = "the agent reported something about this call that cannot be read"
 _MORE_THAN_THOUGHTS = "it says that it thinks, and brings more than thoughts"
 _SOMETHING_ELSE = "the request names something else than its call did before"
 
@@ -39,14 +39,14 @@ class UnreadError(Exception):
 
 
 class CallTracker:
-    """What the agents of all sessions have told so far. Nothing of it is changed or held up."""
+    """What the agents of all sessions have reported so far. Their updates are neither changed nor held up."""
 
     def __init__(self, sessions: AcpSessions, authorizer: CallAuthorizer) -> None:
         self._sessions = sessions
         self._authorizer = authorizer
 
     def hear(self, envelope: Envelope, line: bytes) -> tuple[str, dict[str, Any]] | None:
-        """Remember what an update tells of a tool call; return its session, and what it tells.
+        """Remember what an update reports of a tool call; return its session, and the update.
 
         Nearly all are pieces of text, and not decoded any further. One that cannot be read is an error.
         """
@@ -64,7 +64,7 @@ class CallTracker:
         return name, update
 
     def doubt_all(self) -> None:
-        """Take all that was told so far for doubtful: something came that may be about it, and cannot be read."""
+        """Take all that was reported so far for doubtful: something came that may be about it, and cannot be read."""
         for session in self._sessions.everyone():
             session.calls.doubt_all()
 
@@ -83,41 +83,41 @@ class CallTracker:
             session.directories.end(str(update.get("toolCallId")))
 
     def _understand(
-        self, session: AcpSession, call: TrackedCall, name: str, told: Mapping[str, Any] | None = None
+        self, session: AcpSession, call: TrackedCall, name: str, request: Mapping[str, Any] | None = None
     ) -> tuple[Translation, Placed]:
         """Return what a call of a session means, and note where its shell may stand afterwards."""
-        as_told = call.call(session.servers) if told is None else call.with_request(told, session.servers)
-        meant, placed = self._authorizer.understand(as_told, session.placed, session.cwd)
-        if call.is_unclear or _only_says_that_it_thinks(meant, as_told):
+        tool_call = call.call(session.servers) if request is None else call.with_request(request, session.servers)
+        meant, placed = self._authorizer.understand(tool_call, session.placed, session.cwd)
+        if call.is_unclear or _only_says_that_it_thinks(meant, tool_call):
             problem = _UNREAD if call.is_unclear else _MORE_THAN_THOUGHTS
             meant = meant.replace(understood=False, problem=meant.problem or problem)
-        if told is not None and is_own_question(as_told, meant):
+        if request is not None and is_own_question(tool_call, meant):
             return as_own_question(meant), placed
         session.directories.hear(meant, name)
         return session.directories.spread(meant, name), placed
 
     def _hear_end(self, name: str, call: TrackedCall, update: dict[str, Any]) -> None:
-        """Record what an agent did without asking, as far as it told; or in spite of an answer, or before one."""
+        """Record what an agent reports that it did without asking, or in spite of an answer, or before one."""
         session = self._sessions.get(name)
         meant, placed = self._understand(session, call, str(update.get("toolCallId")))
         touched = self._authorizer.touches(meant, placed.guard)
-        mark = _mark(call, {touch for touch in touched if touch[0] in _DEEDS}, str(update.get("status")))
+        mark = _mark(call, {touch for touch in touched if touch[0] in _CHANGES}, str(update.get("status")))
         if mark is None or all(getattr(action, "name", None) == "think" for action in meant.actions):
             return
-        told = {"event": OBSERVED, "tool_call": update.get("toolCallId"), "editor_session": name}
-        told["outcome"] = update.get("status")
-        self._authorizer.let_pass(self._authorizer.judge(meant, placed, also={**told, mark: True}))
+        fields = {"event": OBSERVED, "tool_call": update.get("toolCallId"), "editor_session": name}
+        fields["outcome"] = update.get("status")
+        self._authorizer.let_pass(self._authorizer.authorize(meant, placed, also={**fields, mark: True}))
 
     def meaning_of(
         self, request: PermissionRequest, session: AcpSession, call: TrackedCall
     ) -> tuple[Translation, Placed]:
-        """Return what a request for permission means, with all that was told before, and who judges it."""
+        """Return what a request for permission means, with all that was reported before, and its guard."""
         meant, placed = self._understand(session, call, request.call_id, request.call)
         return self._with_earlier(meant, call, session, request.call_id), placed
 
     def _with_earlier(self, meant: Translation, call: TrackedCall, session: AcpSession, name: str) -> Translation:
-        """Return what a request means together with what was told before, where that was something else."""
-        if not call.tells_arguments or all(isinstance(action, OtherAction) for action in meant.actions):
+        """Return what a request means together with what was reported before, where that was something else."""
+        if not call.has_arguments or all(isinstance(action, OtherAction) for action in meant.actions):
             return meant
         named = {_named(action) for action in meant.actions}
         before, _placed = self._understand(session, call, name)

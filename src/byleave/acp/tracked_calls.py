@@ -26,13 +26,13 @@ MOST_BYTES = 16 << 20
 _LONGEST = 4 << 20  # bytes of an update; of a longer one nothing is kept, and what it was about is unclear
 MOST_OVER = 10_000
 ENDED = ("completed", "failed")
-_TOLD_KINDS = 8
+_REPORTED_KINDS = 8
 _WHAT_FOR = "description"  # of a command: the agent's words on why it runs; they change nothing of what runs
 _OWN_SHELL = "claudeCode"  # in `_meta`: an agent whose commands run wherever its one shell stands
 
 
 class TrackedCall:
-    """One call of one session, as told so far; and what was asked about it."""
+    """One call of one session, as reported so far; and what was asked about it."""
 
     def __init__(self) -> None:
         self.kind: str | None = None
@@ -45,45 +45,45 @@ class TrackedCall:
         self.content: tuple[Any, ...] = ()
         self.locations: tuple[Any, ...] = ()
         self.size = 0
-        self.is_unclear = False  # something was told of it that cannot be read
+        self.is_unclear = False  # something was reported of it that cannot be read
         self.asked = False  # the agent asked for permission
         self.refused = False  # and did not get it
-        self.is_open = False  # somebody is still being asked
+        self.is_open = False  # a person is still being asked
         self.asked_for: frozenset[tuple[str, ...]] = frozenset()  # commands and files, wherever they are
         self.covers: dict[tuple[str, ...], str | None] = {}  # what was allowed, of a file with the hash of its content
 
-    def hear(self, told: Mapping[str, Any]) -> None:
+    def hear(self, update: Mapping[str, Any]) -> None:
         """Take in what an update says."""
-        self._hear_names(told)
-        if raw := _structured(told.get("rawInput")):
+        self._hear_names(update)
+        if raw := _structured(update.get("rawInput")):
             self.raw = raw
-        self.content = _listed(told.get("content")) or self.content
-        self.locations = _listed(told.get("locations")) or self.locations
+        self.content = _listed(update.get("content")) or self.content
+        self.locations = _listed(update.get("locations")) or self.locations
 
-    def with_request(self, told: Mapping[str, Any], servers: Sequence[str] = ()) -> ToolCall:
+    def with_request(self, update: Mapping[str, Any], servers: Sequence[str] = ()) -> ToolCall:
         """Return the call with what a request for permission says about it on top; what is kept does not change."""
-        asked = self.asked_with(told)
+        asked = self.asked_with(update)
         if not asked.raw:
             asked.content += tuple(block for block in self._arguments() if block not in asked.content)
         return asked.call(servers)
 
     @property
-    def tells_arguments(self) -> bool:
-        """Whether something was told of what the call would do, besides its title and its places."""
+    def has_arguments(self) -> bool:
+        """Whether the agent reported what the call would do, besides its title and its places."""
         return bool(self.raw or self._arguments())
 
     def _arguments(self) -> tuple[Any, ...]:
         """Return the blocks of the content that say what would be done: texts that may be arguments, and diffs."""
         return tuple(block for block in self.content if _is_diff(block) or _may_be_arguments(block))
 
-    def asked_with(self, told: Mapping[str, Any]) -> TrackedCall:
+    def asked_with(self, update: Mapping[str, Any]) -> TrackedCall:
         """Return the call as it is on the screen when a request for permission is shown."""
         asked = TrackedCall()
         asked.kind, asked.kinds, asked.title, asked.tool = self.kind, list(self.kinds), self.title, self.tool
         asked.takes_directory = self.takes_directory
         asked.raw, asked.content, asked.locations = self.raw, self.content, self.locations
-        asked.has_input = isinstance(told.get("rawInput"), dict)
-        asked.hear({**told, "rawInput": {**self.raw, **_structured(told.get("rawInput"))}})
+        asked.has_input = isinstance(update.get("rawInput"), dict)
+        asked.hear({**update, "rawInput": {**self.raw, **_structured(update.get("rawInput"))}})
         return asked
 
     def call(self, servers: Sequence[str] = ()) -> ToolCall:
@@ -112,16 +112,16 @@ class TrackedCall:
             return None
         return f"mcp__{found[0]}__{name.removeprefix('mcp_').removeprefix(found[0]).lstrip('_')}"
 
-    def _hear_names(self, told: Mapping[str, Any]) -> None:
-        kind = told.get("kind")
+    def _hear_names(self, update: Mapping[str, Any]) -> None:
+        kind = update.get("kind")
         if isinstance(kind, str) and kind:
             self.kind = kind
-            if kind not in self.kinds and len(self.kinds) < _TOLD_KINDS:
+            if kind not in self.kinds and len(self.kinds) < _REPORTED_KINDS:
                 self.kinds.append(kind)
-        title = told.get("title")
+        title = update.get("title")
         self.title = title if isinstance(title, str) and title else self.title
-        self.tool = _tool_name(told) or self.tool
-        meta = told.get("_meta")
+        self.tool = _tool_name(update) or self.tool
+        meta = update.get("_meta")
         if isinstance(meta, dict) and _OWN_SHELL in meta:
             self.takes_directory = False
 
@@ -130,7 +130,7 @@ class Screen:
     """What a person sees of a call while they are asked about it: a yes is for that.
 
     An update may say again what is shown, and of a command what it is for (opencode says that after it has asked);
-    anything else is something new, also what was told before the request.
+    anything else is something new, also what was reported before the request.
     """
 
     def __init__(self, before: TrackedCall, request: Mapping[str, Any]) -> None:
@@ -140,15 +140,15 @@ class Screen:
         self._raws = (now.raw, _structured(request.get("rawInput")))
         self._lists = {"content": now.content, "locations": now.locations}
 
-    def is_changed_by(self, told: Mapping[str, Any]) -> bool:
+    def is_changed_by(self, update: Mapping[str, Any]) -> bool:
         """Whether an update says something else than what is shown."""
-        if any(told.get(name) and told[name] != known for name, known in self._names.items()):
+        if any(update.get(name) and update[name] != known for name, known in self._names.items()):
             return True
-        if (tool := _tool_name(told)) is not None and tool != self._tool:
+        if (tool := _tool_name(update)) is not None and tool != self._tool:
             return True
-        if (raw := _structured(told.get("rawInput"))) and not any(self._is_shown(raw, known) for known in self._raws):
+        if (raw := _structured(update.get("rawInput"))) and not any(self._is_shown(raw, known) for known in self._raws):
             return True
-        given = [(told[name], known) for name, known in self._lists.items() if told.get(name) is not None]
+        given = [(update[name], known) for name, known in self._lists.items() if update.get(name) is not None]
         return any(not _is_same(now, known) for now, known in given)
 
     def _is_shown(self, raw: dict[str, Any], known: dict[str, Any]) -> bool:
@@ -168,33 +168,33 @@ class TrackedCalls:
         self._over: OrderedDict[str, None] = OrderedDict()  # ended, or forgotten after having been asked about
         self._bytes = 0
 
-    def hear(self, told: Mapping[str, Any], size: int) -> TrackedCall | None:
+    def hear(self, update: Mapping[str, Any], size: int) -> TrackedCall | None:
         """Take in an update of `size` bytes; return the call it is about, None if there is none, or it is over."""
-        name = told.get("toolCallId")
-        if not isinstance(name, str) or (name in self._over and told.get("sessionUpdate") != "tool_call"):
+        name = update.get("toolCallId")
+        if not isinstance(name, str) or (name in self._over and update.get("sessionUpdate") != "tool_call"):
             return None
         call = self.get(name)
         if size > _LONGEST:
             call.is_unclear, size = True, 0
         else:
-            call.hear(told)
+            call.hear(update)
         self._bytes += size
         call.size += size
         self._known.move_to_end(name)
-        if told.get("status") in ENDED:
+        if update.get("status") in ENDED:
             self._forget(name)
             self._note_over(name)
         while len(self._known) > MOST_CALLS or (self._bytes > MOST_BYTES and self._known):
             self._forget(next(iter(self._known)))
         return call
 
-    def pass_over(self, told: Mapping[str, Any]) -> None:
-        """Take a call for one that is over, whatever is told of it."""
-        if isinstance(told.get("toolCallId"), str):
-            self._note_over(told["toolCallId"])
+    def pass_over(self, update: Mapping[str, Any]) -> None:
+        """Take a call for one that is over, whatever is reported of it."""
+        if isinstance(update.get("toolCallId"), str):
+            self._note_over(update["toolCallId"])
 
     def get(self, name: str) -> TrackedCall:
-        """Return a call by its id; one that nobody spoke of yet is new."""
+        """Return a call by its id; one that was not reported yet is new."""
         call = self._known.get(name)
         if call is None:
             self._over.pop(name, None)
@@ -204,16 +204,16 @@ class TrackedCalls:
         return call
 
     def doubt_all(self) -> None:
-        """Take everything that was told so far for doubtful: something came that could not be read."""
+        """Take everything that was reported so far for doubtful: something came that could not be read."""
         for call in self._known.values():
             call.is_unclear = True
 
-    def cover(self, wanted: Iterable[tuple[str, ...]], content: str | None = None) -> bool:
+    def cover(self, touches: Iterable[tuple[str, ...]], content: str | None = None) -> bool:
         """Whether one call that has not ended was allowed to do all of this when its agent asked; once only.
 
         `content` is the hash of what would be written: where that was shown, it has to be the same.
         """
-        needed = list(dict.fromkeys(wanted))
+        needed = list(dict.fromkeys(touches))
         for call in self._known.values():
             if needed and all(touch in call.covers and call.covers[touch] in (None, content) for touch in needed):
                 for touch in needed:
@@ -279,13 +279,13 @@ def _listed(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, list) else ()
 
 
-def _tool_name(told: Mapping[str, Any]) -> str | None:
+def _tool_name(update: Mapping[str, Any]) -> str | None:
     """Return what the agent calls its own tool: in its `_meta`, or doubled at the front of the call's id."""
-    meta = told.get("_meta")
+    meta = update.get("_meta")
     if isinstance(meta, dict):
         for table in (meta, *(value for value in meta.values() if isinstance(value, dict))):
             for key in ("toolName", "tool_name"):
                 if isinstance(table.get(key), str) and table[key]:
                     return str(table[key])
-    name, mark, rest = str(told.get("toolCallId", "")).partition("__")
+    name, mark, rest = str(update.get("toolCallId", "")).partition("__")
     return name if mark and name and rest.startswith(f"{name}_") else None
