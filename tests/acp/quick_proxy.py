@@ -15,7 +15,13 @@ from byleave.acp.relay import TO_AGENT, TO_CLIENT, Send
 from byleave.acp.supervisor import ShutdownTimes
 
 QUICK = ShutdownTimes(
-    closed=(0.3, 0.8), told=(0.2, 0.5), insisted=(0.0, 0.1), left=(0.1, 0.4), killed=5.0, last_words=0.5, unread=0.5
+    closed=(0.3, 0.8),
+    requested=(0.2, 0.5),
+    insisted=(0.0, 0.1),
+    left=(0.1, 0.4),
+    killed=5.0,
+    last_words=0.5,
+    unread=0.5,
 )
 
 
@@ -91,7 +97,7 @@ RELAYS: dict[str, Callable[[], Passes]] = {
 
 
 def main(relay: str, argv: list[str]) -> int:
-    patience = {"passes": QUICK, "deaf": structs.replace(QUICK, told=(300.0, 300.0))}.get(relay, ShutdownTimes())
+    patience = {"passes": QUICK, "deaf": structs.replace(QUICK, requested=(300.0, 300.0))}.get(relay, ShutdownTimes())
     agent = SupervisedAgent(argv, patience)
     agent.start()
     proxy = AcpProxy(agent, RELAYS[relay](), sys.stderr.writelines, patience=patience)

@@ -454,7 +454,7 @@ def test_an_agent_that_insists_on_version_2_is_refused(scene: Scene) -> None:
         )
         assert between.agent.hears()["params"] == {"protocolVersion": 1}
         between.agent.say(line_of({"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 2}}))
-        assert "judges version 1" in between.client.hears()["error"]["message"]
+        assert "supports version 1" in between.client.hears()["error"]["message"]
         between.runs("rm x")
         assert between.agent.hears()["error"]["code"] == -32600
         between.warned("nothing passes any more")

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from byleave.acp.authorize import make_relay
-from byleave.acp.relay import TO_AGENT, TO_CLIENT, Relay, Send
+from byleave.acp.relay import TO_AGENT, TO_CLIENT, Relay, Send, make_relay
 from byleave.guard.evaluation import Who
 from byleave.policy.dirs import UserDirs
 from byleave.policy.load import Workspace

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from byleave.acp.authorize import make_relay
-from byleave.acp.relay import TO_CLIENT, Relay
+from byleave.acp.relay import TO_CLIENT, Relay, make_relay
 from byleave.acp.requests import intercepts
 from byleave.guard.evaluation import Who
 from byleave.policy.dirs import UserDirs

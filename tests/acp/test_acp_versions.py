@@ -85,7 +85,7 @@ def test_an_agent_that_insists_on_another_version_is_refused_and_nothing_passes(
     talk.agent(initialized(version))
     [reply] = talk.to_client()
     assert is_refused(reply)
-    assert "byleave judges version 1" in reply["error"]["message"]
+    assert "byleave supports version 1" in reply["error"]["message"]
     talk.agent(talk.command("ls"))
     talk.agent(talk.write("src/a"))
     talk.agent({"jsonrpc": "2.0", "method": "session/update", "params": {}})

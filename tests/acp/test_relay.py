@@ -844,7 +844,7 @@ def test_a_wish_of_an_unknown_kind_is_held_to_the_rules_wherever_its_paths_are(t
 
 def test_a_defect_of_ours_refuses_one_request_and_not_all(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(talk.relay._authorizer, "judge", lambda *_given, **_named: 1 / 0)  # noqa: SLF001
+        patch.setattr(talk.relay._authorizer, "authorize", lambda *_given, **_named: 1 / 0)  # noqa: SLF001
         talk.agent(talk.command("ls", 1))
         talk.agent(update(kind="execute", rawInput={"command": "ls"}, status="completed"))
     talk.agent(talk.command("ls", 2))

@@ -216,11 +216,11 @@ def test_everything_else_passes_as_it_came(talk: Talk, line: bytes) -> None:
 
 
 def test_what_is_kept_of_calls_is_bounded(talk: Talk) -> None:
-    from byleave.acp import call_tracker
+    from byleave.acp import tracked_calls
 
     known = talk.relay._sessions.get("s").calls  # noqa: SLF001
-    for number in range(3 * call_tracker.MOST_CALLS):
+    for number in range(3 * tracked_calls.MOST_CALLS):
         known.hear({"toolCallId": str(number), "rawInput": {"command": "ls"}}, 10)
         known.get(f"new {number}")
-    known.hear({"toolCallId": "huge"}, 2 * call_tracker.MOST_BYTES)
-    assert len(known._known) <= call_tracker.MOST_CALLS  # noqa: SLF001
+    known.hear({"toolCallId": "huge"}, 2 * tracked_calls.MOST_BYTES)
+    assert len(known._known) <= tracked_calls.MOST_CALLS  # noqa: SLF001

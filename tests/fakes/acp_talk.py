@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, ClassVar
 
-from byleave.acp.authorize import make_relay
-from byleave.acp.relay import TO_AGENT, TO_CLIENT
+from byleave.acp.relay import TO_AGENT, TO_CLIENT, make_relay
 from byleave.core.redact import Redactor
 from byleave.guard.evaluation import Who
 from byleave.store.audit.query import Filter

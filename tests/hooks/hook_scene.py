@@ -11,7 +11,8 @@ from typing import Any
 
 import byleave.hooks
 from byleave.core.redact import Redactor
-from byleave.hooks.hook import Hook, respond
+from byleave.hooks.event_reader import Hook
+from byleave.hooks.hook import respond
 from byleave.policy.dirs import find_homes
 from byleave.policy.load import Workspace
 from byleave.store.approvals import Approvals

@@ -217,7 +217,7 @@ def test_a_plugin_of_somebody_else_is_not_replaced(tmp_path: Path) -> None:
     file = Path(settings_file("opencode", str(tmp_path)))
     file.parent.mkdir(parents=True)
     file.write_text("export const Mine = async () => ({})\n")
-    assert "is somebody else's" in command(tmp_path, "--install", "opencode", "--yes").err
+    assert "was not written by byleave" in command(tmp_path, "--install", "opencode", "--yes").err
     assert command(tmp_path, "--uninstall", "opencode", "--yes").out.endswith("nothing was changed\n")
     assert file.read_text().startswith("export const Mine")
 

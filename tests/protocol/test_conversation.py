@@ -14,19 +14,19 @@ from byleave.protocol.vfs import (
     SILENT,
     TALKING,
     Applied,
-    Bad,
+    BadMessage,
     CancelNotice,
     Failed,
     Finished,
-    GivesUp,
-    Heard,
     HostMessage,
     HostSide,
     Init,
     PendingNotice,
     RequestAnswered,
+    RequestCancelled,
     RequestRefused,
     StateChanged,
+    ToolMessage,
     ToolRequest,
     ToolSide,
     Wrong,
@@ -39,7 +39,7 @@ EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 INIT = b'{"jsonrpc":"2.0","method":"init","params":{"tool":{"name":"t"}}}\n'
 
 
-def heard(pieces: list[bytes], *, limit: int = 1 << 20, codec: Any = TOOLS) -> list[Heard]:
+def heard(pieces: list[bytes], *, limit: int = 1 << 20, codec: Any = TOOLS) -> list[ToolMessage]:
     side = HostSide(codec, limit=limit)
     side.init({"name": "t"}, {}, ())
     return [*(event for piece in pieces for event in side.receive(piece)), *side.end()]
@@ -73,11 +73,11 @@ def test_the_host_hears_what_the_case_says(case: Case) -> None:
     assert [described(event) for event in events] == [expected_of_host(line) for line in lines]
 
 
-def described(event: Heard) -> Any:
+def described(event: ToolMessage) -> Any:
     match event:
         case ToolRequest():
             return ("wish", event.id, event.method, event.params)
-        case Bad():
+        case BadMessage():
             reply = json.loads(event.reply)
             return ("bad", reply["id"], reply["error"]["code"])
         case Finished():
@@ -86,7 +86,7 @@ def described(event: Heard) -> Any:
             return ("error", failure_tree(event.failure))
         case StateChanged():
             return ("state", update_tree(event.update))
-        case GivesUp():
+        case RequestCancelled():
             return ("cancel", event.id)
 
 
@@ -144,7 +144,7 @@ def test_whatever_a_tool_writes_is_heard_alike_in_any_pieces_and_raises_nothing(
     whole = b"".join(pieces)
     expected = heard([whole], limit=limit)
     assert heard(pieces, limit=limit) == expected
-    assert all(isinstance(event, Bad) for event in expected)
+    assert all(isinstance(event, BadMessage) for event in expected)
 
 
 @given(st.lists(st.binary(max_size=60)), st.integers(1, 80))
@@ -270,7 +270,7 @@ def test_each_side_understands_what_the_other_writes() -> None:
     assert list(tool.receive(host.refuse(id_, -32001, "no", {"limit": 1}))) == [
         RequestRefused(id_, -32001, "no", {"limit": 1})
     ]
-    assert list(host.receive(tool.give_up(id_))) == [GivesUp(id_)]
+    assert list(host.receive(tool.give_up(id_))) == [RequestCancelled(id_)]
     waiting = {"type": "waiting", "question": {"id": "q", "text": "?"}}
     (changed,) = host.receive(tool.update(waiting))
     assert isinstance(changed, StateChanged)

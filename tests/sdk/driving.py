@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from byleave.protocol.vfs import Bad, Failed, Finished, HostSide, ToolRequest
+from byleave.protocol.vfs import BadMessage, Failed, Finished, HostSide, ToolRequest
 from byleave.toolhost.codec import TOOLS
 
 Answer = Callable[[HostSide, ToolRequest], bytes]
@@ -77,7 +77,7 @@ def drive(argv: Sequence[str], answer: Answer, *, told: Mapping[str, Any] | None
                 if isinstance(event, ToolRequest):
                     wishes.append(event)
                     _write_all(process.stdin.fileno(), answer(side, event))
-                elif isinstance(event, Bad):
+                elif isinstance(event, BadMessage):
                     _write_all(process.stdin.fileno(), event.reply)
                 elif isinstance(event, Finished | Failed):
                     last = event

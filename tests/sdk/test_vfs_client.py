@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from byleave.protocol.vfs import Bad, Failed, Finished, GivesUp, HostSide, StateChanged, ToolRequest
+from byleave.protocol.vfs import BadMessage, Failed, Finished, HostSide, RequestCancelled, StateChanged, ToolRequest
 from byleave.sdk import vfs
 from byleave.sdk.vfs_async import AsyncHost
 from byleave.sdk.vfs_conversation import ToolConversation
@@ -248,7 +248,7 @@ def test_a_host_that_is_silent_for_too_long_is_not_waited_for_and_is_told_so() -
     host, wire = host_of(None, timeout=0)
     with pytest.raises(vfs.TimedOut, match="the host said nothing for 0 seconds"):
         host.read("x")
-    assert wire.heard[1:] == [GivesUp(1)]
+    assert wire.heard[1:] == [RequestCancelled(1)]
 
 
 def test_an_answer_that_was_given_up_is_not_taken_for_another() -> None:
@@ -503,7 +503,7 @@ def test_a_coroutine_that_nobody_awaits_any_more_gives_its_request_up() -> None:
 
     with piped(be_silent) as (reads, writes, heard):
         asyncio.run(main(reads, writes))
-    assert heard == [ToolRequest(1, "fs.read", {"path": "x"}), GivesUp(1)]
+    assert heard == [ToolRequest(1, "fs.read", {"path": "x"}), RequestCancelled(1)]
 
 
 def test_an_async_tool_waits_for_input_and_notices_when_the_host_is_gone() -> None:
@@ -526,7 +526,7 @@ def test_an_async_tool_is_not_kept_waiting_by_a_silent_host() -> None:
             await host.read("x")
 
     asyncio.run(main())
-    assert wire.heard[1:] == [GivesUp(1)]
+    assert wire.heard[1:] == [RequestCancelled(1)]
 
 
 # Real processes.
@@ -596,7 +596,7 @@ def test_the_client_loads_nothing_heavy_and_a_conversation_only_json(tmp_path: P
 def test_a_complaint_about_a_message_is_heard_by_whoever_waits() -> None:
     def complain(side: HostSide, _wish: ToolRequest) -> bytes:
         (bad,) = side.receive(b"[]\n")
-        assert isinstance(bad, Bad)
+        assert isinstance(bad, BadMessage)
         return bad.reply
 
     with piped(complain) as (reads, writes, _heard), pytest.raises(vfs.InvalidRequest):

@@ -1,1 +1,1 @@
-"""The door between an editor and an agent: an ACP proxy that applies the policy and is otherwise invisible."""
+"""The ACP proxy between an editor and an agent: it applies the policy, and is otherwise invisible."""

@@ -16,7 +16,7 @@ from byleave.acp.supervisor import (
     LONGEST,
     RUNNING,
     START,
-    TELL,
+    TERMINATE_AGENT,
     ShutdownTimes,
     Supervisor,
     adopt_orphans,
@@ -72,7 +72,7 @@ class SupervisedAgent:
         self.is_gone = False
         self.problem: SandboxError | None = None
         self._argv = tuple(argv)
-        adopt_orphans()  # if somebody ends the keeper, what it has kept becomes ours
+        adopt_orphans()  # if the keeper is killed, what it has kept becomes ours
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         reading, self.stdin = _pipe()
         self.stdout, writing = _pipe()
@@ -114,7 +114,7 @@ class SupervisedAgent:
             self._lost()
 
     def _lost(self) -> None:
-        """End what is left, since somebody has killed the keeper, and so the agent."""
+        """End what is left, since the keeper was killed, and so the agent."""
         for process in descendants(os.getpid()):
             send(process, signal.SIGKILL)
         self.code = exit_code(-signal.SIGKILL) if self.code is None else self.code
@@ -122,13 +122,13 @@ class SupervisedAgent:
 
     def terminate(self) -> None:
         """Have SIGTERM sent to the agent's process group, or, when it has ended, to what it has left behind."""
-        self._tell(TELL)
+        self._send(TERMINATE_AGENT)
 
     def kill(self) -> None:
         """Have everything killed that the agent has started."""
-        self._tell(FORCE)
+        self._send(FORCE)
 
-    def _tell(self, message: bytes) -> None:
+    def _send(self, message: bytes) -> None:
         with suppress(OSError):
             self._control.send(message)
 
@@ -136,7 +136,7 @@ class SupervisedAgent:
         """Let go of the agent; if something is left of it, the keeper ends that."""
         self._control.close()
         if self.is_gone:
-            with suppress(ChildProcessError):  # whoever started us ignores its children's ends
+            with suppress(ChildProcessError):  # the program that started us ignores the ends of its children
                 os.waitpid(self._keeper, 0)
 
 
@@ -192,7 +192,7 @@ def original_environment() -> Mapping[bytes, bytes]:
 
 
 def enlarge(pipe: int) -> None:
-    """Have a pipe hold a whole message of the usual size, so that nobody is woken for parts of it."""
+    """Have a pipe hold a whole message of the usual size, so that the reader is not woken for parts of it."""
     import fcntl
 
     with suppress(OSError, AttributeError):  # no pipe; too many large ones; not this system

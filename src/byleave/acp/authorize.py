@@ -2,19 +2,15 @@
 
 The workspace is the one around the session's working directory, unless the command line names one: editors start an
 agent wherever they like, and open sessions in several places.
-
-Puts the proxy's parts together: a workspace becomes a relay that judges.
 """
 
 from __future__ import annotations
 
 import os
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from byleave.acp.relay import Relay
 from byleave.core.action import CommandAction, FileAction, OtherAction, action_tree
 from byleave.core.decision import BUILT_IN, DENY, RuleRef, Verdict, shared_tree
 from byleave.core.fs_rules import FsTarget, is_under
@@ -30,10 +26,9 @@ from byleave.translate.shell_text import shell_of_agent
 from byleave.translate.translate import translate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from byleave.acp.sessions import AcpSession
     from byleave.core.action import Action
     from byleave.guard.evaluation import Who
     from byleave.guard.guard import Guard
@@ -49,7 +44,7 @@ _UNREADABLE = "its input cannot be kept as it is"
 
 
 class CallEvaluation(Struct, frozen=True):
-    """What was meant, by whom it was judged, and what came of it so far."""
+    """What a call means, the guard that evaluates it, and the outcome so far."""
 
     guard: Guard
     meaning: Translation
@@ -74,7 +69,7 @@ class CallEvaluation(Struct, frozen=True):
 
     @property
     def tree(self) -> dict[str, Any]:
-        """What was judged and the verdict, in JSON."""
+        """What was evaluated and the verdict, in JSON."""
         actions = [action_tree(action) for action in self.meaning.actions]
         return {
             "action": actions[0] if len(actions) == 1 else None,
@@ -86,7 +81,7 @@ class CallEvaluation(Struct, frozen=True):
 
 
 class Placed(Struct, frozen=True):
-    """Who judges a session's calls; `problem` says why that is not certain.
+    """The guard that evaluates a session's calls; `problem` says why that is not certain.
 
     `pin` is the hash of a call's input where its actions do not say it: a yes is for that input.
     """
@@ -97,7 +92,7 @@ class Placed(Struct, frozen=True):
 
 
 class CallAuthorizer:
-    """Judges calls, in the workspace of each session. Close it when the door closes."""
+    """Authorizes calls, in the workspace of each session. Close it when the proxy ends."""
 
     def __init__(
         self, workspace: Workspace, *, files: Sequence[str] = (), session: str, who: Who, fixed: bool = False
@@ -114,7 +109,7 @@ class CallAuthorizer:
         self._guards: dict[str, Guard] = {self._first: self._open(workspace)}
 
     def place(self, cwd: str) -> Placed:
-        """Return whose policy holds in a directory; where that cannot be told, the first workspace's, and why."""
+        """Return whose policy holds in a directory; where that is unknown, the first workspace's, and why."""
         first = self._guards[self._first]
         if self._fixed:
             return Placed(first)
@@ -127,31 +122,33 @@ class CallAuthorizer:
                 self._guards[root] = self._open(Workspace(root, homes=self._homes))
             except (ByleaveError, ConfigErrors, OSError) as error:
                 problem = f"the policy of {shown(root)} cannot be used"
-                self._tell((f"{problem}, so everything there is asked: {error}",))
+                self._warn((f"{problem}, so everything there is asked: {error}",))
         return Placed(self._guards.get(root, first), problem)
 
-    def understand(self, call: ToolCall, session: AcpSession) -> tuple[Translation, Placed]:
-        """Return what a call means in the workspace of its session, and who judges it there."""
-        placed = session.placed or Placed(self._guards[self._first], _STRANGER)
-        meant = translate(call, Where(placed.guard.policy.root.path, session.cwd, _exists, self._shell))
+    def understand(self, call: ToolCall, placed: Placed | None, cwd: str | None) -> tuple[Translation, Placed]:
+        """Return what a call means in the workspace of its session, and the guard that evaluates it there."""
+        placed = placed or Placed(self._guards[self._first], _STRANGER)
+        meant = translate(call, Where(placed.guard.policy.root.path, cwd, _exists, self._shell))
         if placed.problem:  # its own rules might have denied it
             meant = meant.replace(understood=False, problem=placed.problem)
         if any(isinstance(action, OtherAction) for action in meant.actions):
             placed = structs.replace(placed, pin=input_pin(call.raw))
         return meant, placed
 
-    def understand_all(self, calls: Sequence[ToolCall], session: AcpSession) -> tuple[Translation, Placed]:
+    def understand_all(
+        self, calls: Sequence[ToolCall], placed: Placed | None, cwd: str | None
+    ) -> tuple[Translation, Placed]:
         """Return what a call means that can be read in several ways: all of it."""
-        read = [self.understand(call, session) for call in calls]
-        first, placed = read[0]
-        actions = [action for meant, _placed in read for action in meant.actions]
-        unclear = next((meant for meant, _placed in read if not meant.understood), first)
-        return first.replace(actions=tuple(actions), understood=unclear.understood, problem=unclear.problem), placed
+        read = [self.understand(call, placed, cwd) for call in calls]
+        first, place = read[0]
+        actions = [action for meant, _place in read for action in meant.actions]
+        unclear = next((meant for meant, _place in read if not meant.understood), first)
+        return first.replace(actions=tuple(actions), understood=unclear.understood, problem=unclear.problem), place
 
-    def judge(
+    def authorize(
         self, meant: Translation, placed: Placed, *, by_hand: bool = False, also: Mapping[str, Any] | None = None
     ) -> CallEvaluation:
-        """Judge what a call means; what a rule allows or denies is recorded by now, a question is not.
+        """Authorize what a call means; what a rule allows or denies is recorded then, a question is not.
 
         Another workspace that is open, and that the call reaches into, can deny it as well.
         """
@@ -168,11 +165,11 @@ class CallAuthorizer:
             unread = (OtherAction("other", _title(meant)),)
             meant = Translation(unread, meant.sources, understood=False, problem=_UNREADABLE)
             outcome = guard.authorize(request.replace(actions=unread, unclear=_UNREADABLE))
-        self._tell(outcome.warnings)
+        self._warn(outcome.warnings)
         return CallEvaluation(guard, meant, outcome)
 
     def _denied_elsewhere(self, meant: Translation, placed: Placed, also: Mapping[str, Any]) -> Evaluation | None:
-        """Return the denial of another open workspace, recorded, if the call reaches there or nobody knows where it is.
+        """Return the denial of another open workspace, recorded, if the call reaches there or may reach there.
 
         What the session's own workspace denies, that one says itself.
         """
@@ -194,12 +191,12 @@ class CallAuthorizer:
         if not isinstance(evaluation.outcome, Pending):
             return evaluation.outcome
         done = evaluation.guard.complete(evaluation.outcome, Reply(reply, by))
-        self._tell(done.warnings)
+        self._warn(done.warnings)
         self._hear(evaluation.guard)
         return done
 
     def let_pass(self, evaluation: CallEvaluation) -> Evaluation:
-        """Record that something went by which a person could have been asked about, and nobody was."""
+        """Record an action that needed approval and was done without it."""
         return self.finish(evaluation, UNASKED, by="nobody")
 
     def refuse(self, method: str, problem: str) -> dict[str, Any]:
@@ -230,16 +227,16 @@ class CallAuthorizer:
             try:
                 guard.policy.look_again()
             except (ByleaveError, ConfigErrors) as error:
-                self._tell((f"the policy cannot be used now: {error}",))
+                self._warn((f"the policy cannot be used now: {error}",))
             self._hear(guard)
 
     def warnings(self) -> list[str]:
-        """Return what the user should know and has not been told yet."""
+        """Return what the user should know and has not been shown yet."""
         new, self._warnings = self._warnings, []
         return new
 
     def close(self) -> None:
-        """Let the records be finished; nothing is judged any more."""
+        """Let the records be finished; nothing is evaluated any more."""
         for guard in self._guards.values():
             guard.close()
 
@@ -252,9 +249,9 @@ class CallAuthorizer:
         """Take in what a guard warns of by now, and did not warn of before."""
         before, now = self._standing.get(guard.policy.root.path, frozenset()), tuple(guard.warnings)
         self._standing[guard.policy.root.path] = frozenset(now)
-        self._tell([warning for warning in now if warning not in before])
+        self._warn([warning for warning in now if warning not in before])
 
-    def _tell(self, warnings: Sequence[str]) -> None:
+    def _warn(self, warnings: Sequence[str]) -> None:
         new = [warning for warning in dict.fromkeys(warnings) if warning not in self._warnings]
         self._warnings += new[: _MOST_WARNINGS - len(self._warnings)]
 
@@ -267,7 +264,7 @@ def _exists(path: str) -> bool:
 
 
 def _unclear(meant: Translation) -> str:
-    return "" if meant.understood else meant.problem or "it cannot be told what this would do"
+    return "" if meant.understood else meant.problem or "byleave does not know what this would do"
 
 
 def _title(meant: Translation) -> str | None:
@@ -306,23 +303,3 @@ def _touches(action: Action, guard: Guard) -> Iterator[tuple[str, ...]]:
         yield ("command", action.command, real_path(action.cwd or guard.policy.root.path))
         return
     yield ("other", repr(action))
-
-
-def make_relay(
-    workspace: Workspace,
-    *,
-    who: Who,
-    files: Sequence[str] = (),
-    session: str = "default",
-    fixed: bool = False,
-    strict: bool = False,
-    log: Callable[[dict[str, Any]], None] | None = None,
-    now: Callable[[], float] = monotonic,
-) -> Relay:
-    """Return a relay for an agent in this workspace.
-
-    Unless the workspace is `fixed`, a session that works elsewhere is judged by the policy of its own workspace. `log`
-    is given an object for every request that was judged.
-    """
-    judging = CallAuthorizer(workspace, files=files, session=session, who=who, fixed=fixed)
-    return Relay(judging, strict=strict, log=log, now=now)

@@ -88,27 +88,25 @@ def agent_name(words: Sequence[str]) -> str:
     return name.partition("@")[0] or "agent"
 
 
-def _zed(wanted: AgentCommand) -> EditorSetup:
-    entry = {"type": "custom", **_entry(wanted), "env": {}}
-    return EditorSetup(
-        "settings.json of Zed (in the command palette: zed: open settings file)", _servers(wanted, entry)
-    )
+def _zed(agent: AgentCommand) -> EditorSetup:
+    entry = {"type": "custom", **_entry(agent), "env": {}}
+    return EditorSetup("settings.json of Zed (in the command palette: zed: open settings file)", _servers(agent, entry))
 
 
-def _jetbrains(wanted: AgentCommand) -> EditorSetup:
-    entry = {**_entry(wanted), "env": {}}
-    return EditorSetup("~/.jetbrains/acp.json (in the menu of AI Chat: Add Custom Agent)", _servers(wanted, entry))
+def _jetbrains(agent: AgentCommand) -> EditorSetup:
+    entry = {**_entry(agent), "env": {}}
+    return EditorSetup("~/.jetbrains/acp.json (in the menu of AI Chat: Add Custom Agent)", _servers(agent, entry))
 
 
-def _acpx(wanted: AgentCommand) -> EditorSetup:
-    text = _json({"agents": {wanted.name: _entry(wanted)}})
-    return EditorSetup(f"~/.acpx/config.json; then run: acpx {shlex.quote(wanted.name)} exec 'hello'", text)
+def _acpx(agent: AgentCommand) -> EditorSetup:
+    text = _json({"agents": {agent.name: _entry(agent)}})
+    return EditorSetup(f"~/.acpx/config.json; then run: acpx {shlex.quote(agent.name)} exec 'hello'", text)
 
 
-def _neovim(wanted: AgentCommand) -> EditorSetup:
-    words = ", ".join([_lua(word) for word in wanted.command])
-    arguments = ", ".join([_lua(word) for word in wanted.command[1:]])
-    name = _lua(wanted.known.codecompanion)
+def _neovim(agent: AgentCommand) -> EditorSetup:
+    words = ", ".join([_lua(word) for word in agent.command])
+    arguments = ", ".join([_lua(word) for word in agent.command[1:]])
+    name = _lua(agent.known.codecompanion)
     text = f"""\
 -- CodeCompanion, whose own adapter for the agent knows how to log in
 require("codecompanion").setup({{
@@ -126,10 +124,10 @@ require("codecompanion").setup({{
 
 -- avante
 require("avante").setup({{
-  provider = {_lua(wanted.name)},
+  provider = {_lua(agent.name)},
   acp_providers = {{
-    [{_lua(wanted.name)}] = {{
-      command = {_lua(wanted.command[0])},
+    [{_lua(agent.name)}] = {{
+      command = {_lua(agent.command[0])},
       args = {{ {arguments} }},
     }},
   }},
@@ -137,15 +135,15 @@ require("avante").setup({{
     return EditorSetup("init.lua of Neovim: the part for the plug-in that you use", text)
 
 
-def _emacs(wanted: AgentCommand) -> EditorSetup:
-    words = " ".join([_lisp(word) for word in wanted.command])
-    text = f"(setq {wanted.known.agent_shell}\n      '({words}))"
+def _emacs(agent: AgentCommand) -> EditorSetup:
+    words = " ".join([_lisp(word) for word in agent.command])
+    text = f"(setq {agent.known.agent_shell}\n      '({words}))"
     return EditorSetup("the init file of Emacs, for agent-shell", text)
 
 
-def _toad(wanted: AgentCommand) -> EditorSetup:
+def _toad(agent: AgentCommand) -> EditorSetup:
     return EditorSetup(
-        "a shell, in the directory of the project", f"toad acp {shlex.quote(shlex.join(wanted.command))} ."
+        "a shell, in the directory of the project", f"toad acp {shlex.quote(shlex.join(agent.command))} ."
     )
 
 
@@ -159,12 +157,12 @@ EDITORS: dict[str, Callable[[AgentCommand], EditorSetup]] = {
 }
 
 
-def _entry(wanted: AgentCommand) -> dict[str, object]:
-    return {"command": wanted.command[0], "args": list(wanted.command[1:])}
+def _entry(agent: AgentCommand) -> dict[str, object]:
+    return {"command": agent.command[0], "args": list(agent.command[1:])}
 
 
-def _servers(wanted: AgentCommand, entry: dict[str, object]) -> str:
-    return _json({"agent_servers": {f"{wanted.name} (byleave)": entry}})
+def _servers(agent: AgentCommand, entry: dict[str, object]) -> str:
+    return _json({"agent_servers": {f"{agent.name} (byleave)": entry}})
 
 
 def _json(tree: object) -> str:

@@ -1,11 +1,8 @@
-"""What the agent wants the editor to do, as a call that can be judged, and as a question that a person can answer.
+"""A request of the agent to the editor: as a call to evaluate, as a question to a person, and the lines that answer it.
 
-Which of the options that an agent offers answers a request once, and does nothing else.
-
-Ids mean nothing, only kinds do; but several options can share a kind, and one of them may also switch a mode or let
-somebody edit the call first. Names are for people and in any language, so they are only used to rule options out.
-
-What the proxy says itself, as lines: answers to the agent, questions to the editor.
+Of the options that an agent offers, the proxy picks one that answers a request once and does nothing else. Ids mean
+nothing, only kinds do; but several options can share a kind, and one of them may also switch a mode or let the person
+edit the call first. Names are for people and in any language, so they are only used to rule options out.
 """
 
 from __future__ import annotations
@@ -51,7 +48,7 @@ _EFFECTS = frozenset(
 _LIKELY_EFFECTS = frozenset(
     ("edit", "edits", "modify", "editor", "change", "plan", "any", "whole", "project", "directory", "but")
 )
-_JOINTS = frozenset({"and", "then", "also"})  # "no, and tell it what to do instead" is still a no
+_JOINTS = frozenset({"and", "then", "also"})  # "no, and do something else instead" is still a no
 _PLAIN = frozenset(
     (  # noqa: SIM905
         "allow yes approve approved accept accepted ok okay run once proceed continue confirm permit grant "
@@ -61,7 +58,7 @@ _PLAIN = frozenset(
 
 
 def plain_option(options: Sequence[PermissionOption], kind: str) -> PermissionOption | None:
-    """Return the option of a kind that has no further effect; None where there is none, or it cannot be told."""
+    """Return the option of a kind that has no further effect; None where there is none, or its effect is unknown."""
     fitting = [option for option in options if option.kind == kind and not _options_words(_both(option)) & _EFFECTS]
     if len(fitting) > 1:
         fitting = [option for option in fitting if not _options_words(_both(option)) & _LIKELY_EFFECTS]
@@ -90,7 +87,7 @@ def once_option(options: Sequence[PermissionOption], kind: str) -> PermissionOpt
 def is_a_question(meant: Translation, request: PermissionRequest) -> bool:
     """Whether the agent has a question for its user, in the form of a request for permission to think.
 
-    Nobody else can answer that: its option says "Submit", or the like, and not yes.
+    Only the person can answer that: its option says "Submit", or the like, and not yes.
     """
     if any(getattr(action, "name", None) != "think" for action in meant.actions):
         return False
@@ -134,8 +131,8 @@ def permission(raw_id: Any, option: PermissionOption | None, verdict: Verdict | 
 
 def denial(raw_id: Any, verdict: Verdict, root: str) -> bytes:
     """Return the error that a denied request gets. What would allow it is for the user to hear, not for the agent."""
-    told = {name: value for name, value in shared_tree(verdict, root).items() if name != "suggestion"}
-    return write_error(FAST, raw_id, ACCESS_DENIED, shown(verdict.reason), told)
+    data = {name: value for name, value in shared_tree(verdict, root).items() if name != "suggestion"}
+    return write_error(FAST, raw_id, ACCESS_DENIED, shown(verdict.reason), data)
 
 
 def refusal(raw_id: Any, problem: str) -> bytes:
@@ -169,7 +166,7 @@ _HARMLESS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 def readings(request: AgentRequest) -> tuple[ToolCall, ...]:
     """Return the request as a tool call, in every way in which an editor may understand it.
 
-    A method of `fs/` that nobody knows stays a thing that nobody understands, and may do anything to what it names.
+    An unknown method of `fs/` is not understood, and may do anything to what it names.
     """
     kind = _KINDS.get(request.method)
     if kind is None:
@@ -238,7 +235,7 @@ def _variables(env: Any) -> list[str]:
 def _differs_in_a_shell(given: Mapping[str, Any]) -> bool:
     """Whether a command would be another one for an editor that joins its words with blanks for a shell to read.
 
-    Some do (Zed is one), others start the program with its arguments. A shell's own `-c TEXT` is judged as that text.
+    Some do (Zed is one), others start the program with its arguments. A shell's own `-c TEXT` counts as that text.
     """
     args = given.get("args")
     if not isinstance(args, list) or not args:
@@ -249,7 +246,7 @@ def _differs_in_a_shell(given: Mapping[str, Any]) -> bool:
 
 
 def _environment(env: Any) -> Mapping[str, Any]:
-    """Return the variables of a command as a table; what has another shape is handed on for nobody to understand."""
+    """Return the variables of a command as a table; what has another shape stays as it is, and is not understood."""
     if not env:
         return {}
     if isinstance(env, list) and all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in env):

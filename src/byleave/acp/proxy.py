@@ -2,7 +2,7 @@
 
 What is forwarded is decided by the relay, which is asked about every line, under one lock. Two threads read, one from
 each side; the main thread waits for signals and for the end of the agent, and keeps the relay's clock. Whatever goes
-wrong here ends the conversation: nothing is forwarded that nobody has looked at.
+wrong here ends the conversation: nothing is forwarded that was not evaluated.
 
 Start at `Proxy.run`.
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from byleave.acp.agent_process import Agent
     from byleave.acp.relay import Send
 
-    Judge = Callable[[bytes], list[Send] | None]
+    DecideLine = Callable[[bytes], list[Send] | None]
 
     class Relaying(Protocol):
         """What a relay does (see `relay.Relay`): it is asked by one thread at a time."""
@@ -232,8 +232,8 @@ TIMED_OUT = 124  # as timeout(1) says it
 FAILED = 1
 _KILLED = 128 + signal.SIGKILL
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_TICK, _ATTENTIVE_TICK = 1.0, 0.25  # seconds; the second while the relay waits for somebody
-_LOOK = 0.05  # seconds between two looks at output that is still on its way when everything has ended
+_TICK, _ATTENTIVE_TICK = 1.0, 0.25  # seconds; the second while the relay waits for an answer
+_LOOK = 0.05  # seconds between two looks at output that is still being sent when everything has ended
 _PATIENT_LOCK = 1.0  # seconds; a relay that takes longer does not keep us from ending everything else
 
 
@@ -244,7 +244,7 @@ class AcpProxy:
         self,
         agent: Agent,
         relay: Relaying,
-        tell: Callable[[Sequence[str]], None],
+        warn: Callable[[Sequence[str]], None],
         *,
         patience: ShutdownTimes | None = None,
         longest: float | None = None,
@@ -252,7 +252,7 @@ class AcpProxy:
     ) -> None:
         self._agent = agent
         self._relay = relay
-        self._tell = tell
+        self._warn = warn
         self._patience = patience or ShutdownTimes()
         self._ending = Shutdown(self._patience)
         self._reasons: set[str] = set()  # why the end has begun
@@ -260,7 +260,7 @@ class AcpProxy:
         self._lock = Lock()  # of the relay
         self._is_stopped = False  # nothing more is handed to the relay, so nothing more is forwarded
         self.problem: str | None = None  # what has gone wrong here, for people
-        self._is_waiting = self._is_attentive = False  # the relay waits for somebody; we know
+        self._is_waiting = self._is_attentive = False  # the relay waits for an answer; we know
         self._is_client_silent = self._is_agent_silent = False  # it will write nothing more
         self._is_late = self._has_given_up = self._is_gone = False
         self._moved, self._moved_at = (-1, -1), 0.0  # what was read and written in the end, when it was last more
@@ -279,7 +279,7 @@ class AcpProxy:
         self._watched = select.poll()
         self._watched.register(self._waking.descriptor, select.POLLIN)
         self._watched.register(self._agent.descriptor, select.POLLIN)
-        self._watched.register(self._sink, 0)  # without being asked it says when nobody reads there any more
+        self._watched.register(self._sink, 0)  # it always reports when no process reads there any more
         if self._until is not None:
             self._ending.kill_at(self._until)
         for work in (self._from_client, self._from_agent):
@@ -316,12 +316,12 @@ class AcpProxy:
         except Exception as error:  # noqa: BLE001 -- whatever it is, nothing may be forwarded any more
             self._fail(_defect(error))
 
-    def _hand(self, whole: bytes, judge: Judge, ahead: WriteQueue, back: WriteQueue) -> None:
+    def _hand(self, whole: bytes, decide: DecideLine, ahead: WriteQueue, back: WriteQueue) -> None:
         """Hand lines to the relay, and send what it says: the very bytes that came, unless it has others."""
         with self._lock:
             if self._is_stopped or not ahead.is_open:
                 return
-            if self._judge(whole, judge, ahead):
+            if self._decide(whole, decide, ahead):
                 self._is_waiting = self._relay.is_waiting
         if back.waiting:
             back.nudge()
@@ -330,14 +330,14 @@ class AcpProxy:
         if ahead.is_broken or (self._is_waiting and not self._is_attentive):
             self._waking.wake()
 
-    def _judge(self, whole: bytes, judge: Judge, ahead: WriteQueue) -> bool:
-        """Have every line judged, and return whether one was not simply forwarded; those that are become one write."""
+    def _decide(self, whole: bytes, decide: DecideLine, ahead: WriteQueue) -> bool:
+        """Decide on every line, and return whether one was not simply forwarded; those that are become one write."""
         begin = start = 0
         length = len(whole)
         others = False
         while start < length:
             end = whole.find(b"\n", start) + 1 or length
-            sends = judge(whole[start:end])
+            sends = decide(whole[start:end])
             if sends is not None:
                 others = True
                 if begin < start:
@@ -354,7 +354,7 @@ class AcpProxy:
             self._lanes[send.to].add(send.data)
 
     def _fail(self, problem: str) -> None:
-        """Stop at once: what nobody can judge goes nowhere."""
+        """Stop at once: what cannot be evaluated is not forwarded."""
         self._is_stopped = True
         self.problem = self.problem or problem
         self._waking.wake()
@@ -367,7 +367,7 @@ class AcpProxy:
         now = monotonic()
         for _number in self._waking.signals():
             self._to_agent.cut()
-            self._begin("insisted" if "told" in self._reasons else "told", now)
+            self._begin("insisted" if "requested" in self._reasons else "requested", now)
         if self._agent.descriptor in ready:
             self._agent.look()
             self._note_end(now)
@@ -403,7 +403,7 @@ class AcpProxy:
             self._to_client.cut()
             self._to_agent.cut()
         if self.problem is not None:
-            self._begin("told", now)
+            self._begin("requested", now)
         elif self._is_client_silent or self._to_client.is_broken:
             self._begin("closed", now)
 
@@ -434,7 +434,7 @@ class AcpProxy:
             self._lock.release()
         for lane in self._lanes.values():
             lane.nudge()
-        self._tell(notices)
+        self._warn(notices)
 
     def _end(self, now: float) -> None:
         step = None if self._agent.is_gone else self._ending.due(now)
@@ -458,10 +458,10 @@ class AcpProxy:
         return self._is_agent_silent or now - self._moved_at > self._still_patient()
 
     def _still_patient(self) -> float:
-        """Return for how long nothing may move: somebody we cannot see may hold the pipe, or nobody may read."""
+        """Return for how long nothing may move: another process may hold the pipe, or no process may read it."""
         if self._output.is_waiting and not self._output.has_news():
             return self._patience.last_words
-        return self._patience.killed if "told" in self._reasons else self._patience.unread
+        return self._patience.killed if "requested" in self._reasons else self._patience.unread
 
     def _leave(self) -> int:
         """Let go of everything but the agent, which is our caller's, and return the exit code."""
@@ -473,7 +473,7 @@ class AcpProxy:
                 notices = self._relay.notices()
             except Exception as error:  # noqa: BLE001 -- as in `_guarded`
                 self.problem = self.problem or _defect(error)
-        self._tell(notices)
+        self._warn(notices)
         self._waking.close()
         return self._code()
 

@@ -5,7 +5,7 @@ a line that not every reader reads alike is passed on or refused by what it may 
 reports of its tool calls is kept (`call_tracker`), so that a request for permission can be understood and evaluated
 (`authorize`); `permission_request` writes the messages of our own.
 
-Start at `Relay.from_agent`.
+`make_relay` puts the parts together. Start at `Relay.from_agent`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from byleave.acp import permission_request
-from byleave.acp.call_tracker import CallTracker, Screen, UnreadError
+from byleave.acp.authorize import CallAuthorizer
+from byleave.acp.call_tracker import CallTracker, UnreadError
 from byleave.acp.odd_lines import decoded, has_inner_ends, id_key, ids_in, may_hold, methods_in, opened, read_somehow
 from byleave.acp.permission_request import (
     ALLOW_ALWAYS,
@@ -48,6 +49,7 @@ from byleave.acp.requests import (
     read_permission,
 )
 from byleave.acp.sessions import AcpSessions
+from byleave.acp.tracked_calls import Screen
 from byleave.acp.versions import INITIALIZE, Versions
 from byleave.guard.evaluation import (
     CANCELLED,
@@ -66,13 +68,15 @@ from byleave.protocol.jsonrpc import Malformed, read_envelope
 from byleave.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from byleave.acp.authorize import CallAuthorizer, CallEvaluation
-    from byleave.acp.call_tracker import TrackedCall
+    from byleave.acp.authorize import CallEvaluation
     from byleave.acp.requests import AgentRequest, PermissionOption, PermissionRequest
     from byleave.acp.sessions import AcpSession
+    from byleave.acp.tracked_calls import TrackedCall
+    from byleave.guard.evaluation import Who
+    from byleave.policy.load import Workspace
     from byleave.protocol.jsonrpc import Envelope
 
 
@@ -195,7 +199,7 @@ class Relay:
             return [] if raw_id is None else [Send(TO_CLIENT, permission_request.refusal(raw_id, str(error)))]
 
     def _initialized(self, envelope: Envelope | None, line: bytes) -> list[Send]:
-        """Pass on which version the agent answers with; one that is not judged here ends the conversation."""
+        """Pass on which version the agent answers with; one that is not supported here ends the conversation."""
         answered = self._versions.answer(envelope, line)
         if answered is not None:
             if envelope is not None:
@@ -204,14 +208,14 @@ class Relay:
         problem = self._versions.problem
         self._authorizer.refuse(INITIALIZE, problem)
         self._notices.append(f"{problem}; nothing passes any more")
-        told = [Send(TO_CLIENT, permission_request.refusal(raw_id, problem)) for raw_id in self._versions.give_up()]
+        refusals = [Send(TO_CLIENT, permission_request.refusal(raw_id, problem)) for raw_id in self._versions.give_up()]
         open_ = self._questions.clear()
         for question in open_:
             self._authorizer.finish(question.evaluation, NO_PERSON)
-        return told + [Send(TO_AGENT, permission_request.refusal(question.raw_id, problem)) for question in open_]
+        return refusals + [Send(TO_AGENT, permission_request.refusal(question.raw_id, problem)) for question in open_]
 
     def _stopped(self, envelope: Envelope | None, back: str) -> list[Send]:
-        """Answer what asks for something though no version was agreed on that is judged; everything else ends here."""
+        """Answer requests that come though no supported version was agreed on; everything else ends here."""
         raw_id = envelope.raw_id if envelope is not None and envelope.method is not None else None
         return [] if raw_id is None else [Send(back, permission_request.refusal(raw_id, self._versions.problem))]
 
@@ -269,14 +273,14 @@ class Relay:
         return self._end_changed(*heard) if is_plain_update(envelope) else self._doubt_all()
 
     def _doubt_all(self) -> list[Send]:
-        """Take everything that was told for doubtful, and so what people are asked about as well."""
+        """Take everything that was reported for doubtful, and so what people are asked about as well."""
         self._tracker.doubt_all()
         return [sent for question in self._questions.shown() for sent in self._end(question)]
 
-    def _end_changed(self, session: str, told: Mapping[str, Any]) -> list[Send]:
-        """End the questions about a call of which something else is told than what is shown: a yes is for that."""
-        about = self._questions.about(session, str(told.get("toolCallId")))
-        changed = [each for each in about if each.screen is not None and each.screen.is_changed_by(told)]
+    def _end_changed(self, session: str, update: Mapping[str, Any]) -> list[Send]:
+        """End the questions about a call that the agent now reports as another than is shown: a yes is for that."""
+        about = self._questions.about(session, str(update.get("toolCallId")))
+        changed = [each for each in about if each.screen is not None and each.screen.is_changed_by(update)]
         return [sent for question in changed for sent in self._end(question)]
 
     def _end(self, question: OpenQuestion) -> list[Send]:
@@ -284,9 +288,9 @@ class Relay:
         self._questions.withdraw(question.id)
         done = self._authorizer.finish(question.evaluation, CHANGED)
         self._settle(question.call, question.evaluation, self._sessions.get(question.session), {}, allowed=False)
-        told = permission_request.notification("$/cancel_request", {"requestId": decoded(question.raw_id)})
+        cancellation = permission_request.notification("$/cancel_request", {"requestId": decoded(question.raw_id)})
         answer = self._reply(question.raw_id, reject_option(question.options), done.verdict)
-        return [*answer, Send(TO_CLIENT, told)]
+        return [*answer, Send(TO_CLIENT, cancellation)]
 
     def _odd(self, line: bytes, problem: str) -> list[Send] | None:
         """Pass on a line that not every reader reads alike, unless one could find a request in it that we intercept."""
@@ -313,7 +317,7 @@ class Relay:
         call.asked_for |= {touch[:2] for touch in self._authorizer.touches(meant, placed.guard)}
         allow = None if is_a_question(meant, request) else plain_option(request.options, ALLOW_ONCE)
         also = {"tool_call": request.call_id, "editor_session": request.session, "method": PERMISSION}
-        evaluation = self._authorizer.judge(meant, placed, by_hand=allow is None, also=also)
+        evaluation = self._authorizer.authorize(meant, placed, by_hand=allow is None, also=also)
         self._keep_log(evaluation, envelope, {**also, "options": [option.kind for option in request.options]})
         if evaluation.matter is None:
             self._settle(call, evaluation, session, shown_contents(request), allowed=evaluation.verdict.allowed)
@@ -337,14 +341,14 @@ class Relay:
     def _agent_request(self, request: AgentRequest, envelope: Envelope, line: bytes) -> list[Send] | None:
         """Evaluate a request to read, write or start something; its call may not have been asked about."""
         session = self._sessions.get(request.session)
-        meant, placed = self._authorizer.understand_all(readings(request), session)
+        meant, placed = self._authorizer.understand_all(readings(request), session.placed, session.cwd)
         if strays(request):
             meant = meant.replace(understood=False, problem=meant.problem or _STRAYS)
         content = content_of(request)
         asked = meant.understood and session.calls.cover(self._authorizer.touches(meant, placed.guard), content)
         also: dict[str, Any] = {"editor_session": request.session, "method": request.method}
         marks = {} if asked else {"unasked": True}
-        evaluation = self._authorizer.judge(meant, placed, also={**also, **marks})
+        evaluation = self._authorizer.authorize(meant, placed, also={**also, **marks})
         self._keep_log(evaluation, envelope, {**also, **marks})
         if evaluation.matter is None:
             return None if evaluation.verdict.allowed else self._deny(envelope, evaluation)
@@ -460,8 +464,8 @@ class Relay:
         if question.held_for is None:
             return self._cancelled(question)
         self._authorizer.finish(question.evaluation, CANCELLED)
-        told = permission_request.notification("$/cancel_request", {"requestId": question.id})
-        return [Send(TO_AGENT, permission_request.cancelled_request(question.raw_id)), Send(TO_CLIENT, told)]
+        cancellation = permission_request.notification("$/cancel_request", {"requestId": question.id})
+        return [Send(TO_AGENT, permission_request.cancelled_request(question.raw_id)), Send(TO_CLIENT, cancellation)]
 
     def _cancelled(self, question: OpenQuestion) -> list[Send]:
         self._authorizer.finish(question.evaluation, CANCELLED)
@@ -495,7 +499,7 @@ class Relay:
         return [] if raw_id is None else [Send(TO_AGENT, permission_request.denial(raw_id, evaluation.verdict, root))]
 
     def _refuse(self, envelope: Envelope | None, problem: str) -> list[Send]:
-        """Answer what cannot be judged because it cannot be read for certain; it goes nowhere."""
+        """Answer what cannot be evaluated because it cannot be read for certain; it goes nowhere."""
         method = "" if envelope is None else f" {quoted(str(envelope.method)[:_LONGEST_NAME])}"
         if len(self._notices) < _MOST_NOTICES:
             self._notices.append(f"a message{method} of the agent was refused: {problem}")
@@ -505,10 +509,10 @@ class Relay:
             self._log({"id": None if raw_id is None else decoded(raw_id), **refused})
         return [] if raw_id is None else [Send(TO_AGENT, permission_request.refusal(raw_id, problem))]
 
-    def _keep_log(self, evaluation: CallEvaluation, envelope: Envelope, told: dict[str, Any]) -> None:
+    def _keep_log(self, evaluation: CallEvaluation, envelope: Envelope, fields: dict[str, Any]) -> None:
         if self._log is not None:
             raw = envelope.raw_id
-            self._log({"id": None if raw is None else decoded(raw), **told, **evaluation.tree})
+            self._log({"id": None if raw is None else decoded(raw), **fields, **evaluation.tree})
 
 
 def _may_ask_for_a_version(line: bytes) -> bool:
@@ -527,3 +531,23 @@ def _reply_in(envelope: Envelope | None, options: tuple[PermissionOption, ...]) 
         return CANCELLED, True
     kind = next((option.kind for option in options if option.id == chosen), None)
     return (NO_PERSON, False) if kind is None else (_REPLY_OF.get(kind, ELSEWHERE), True)
+
+
+def make_relay(
+    workspace: Workspace,
+    *,
+    who: Who,
+    files: Sequence[str] = (),
+    session: str = "default",
+    fixed: bool = False,
+    strict: bool = False,
+    log: Callable[[dict[str, Any]], None] | None = None,
+    now: Callable[[], float] = monotonic,
+) -> Relay:
+    """Return a relay for an agent in this workspace.
+
+    Unless the workspace is `fixed`, the policy of its own workspace holds for a session that works elsewhere. `log` is
+    given an object for every request that was evaluated.
+    """
+    authorizer = CallAuthorizer(workspace, files=files, session=session, who=who, fixed=fixed)
+    return Relay(authorizer, strict=strict, log=log, now=now)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.acp.authorize import CallEvaluation
-    from byleave.acp.call_tracker import Screen, TrackedCall
+    from byleave.acp.tracked_calls import Screen, TrackedCall
     from byleave.protocol.jsonrpc import Envelope, Id
 
 
@@ -63,7 +63,7 @@ class PermissionOption(Struct, frozen=True):
 
 
 class PermissionRequest(Struct, frozen=True):
-    """A request for permission: the call it is about, as far as the request tells, and how it can be answered."""
+    """A request for permission: the call it is about, as far as the request says, and how it can be answered."""
 
     session: str
     call_id: str
@@ -80,12 +80,12 @@ class AgentRequest(Struct, frozen=True):
 
 
 def intercepts(method: str) -> bool:
-    """Whether a request of the agent with this method is judged."""
+    """Whether a request of the agent with this method is evaluated."""
     return method in (PERMISSION, TERMINAL) or method.startswith(FILES)
 
 
 def passes_for_intercepted(method: str) -> bool:
-    """Whether a lenient reader may take a method for one that is judged: in another case, with blanks or marks."""
+    """Whether a lenient reader may take a method for one that is evaluated: in another case, with blanks or marks."""
     plain = "".join([letter for letter in method.casefold() if letter.isascii() and letter.isprintable()]).strip(" /")
     return plain != method and intercepts(plain)
 
@@ -231,7 +231,7 @@ class OpenQuestions:
 
     @property
     def are_many(self) -> bool:
-        """Whether so many are open that nobody can be expected to answer one more."""
+        """Whether so many are open that no person can be expected to answer one more."""
         return len(self._open) >= MOST_OPEN
 
     def asked_with(self, id_: Id | None) -> OpenQuestion | None:
@@ -261,12 +261,12 @@ class OpenQuestions:
         return question
 
     def was_answered(self, id_: Id) -> bool:
-        """Whether the question with this id has been answered, so that nobody wants to hear of it again."""
+        """Whether the question with this id has been answered, so that another answer has no effect."""
         self._withdrawn.pop(id_, None)  # this was the editor's answer
         return id_ in self._answered
 
     def reuse(self, id_: Id | None) -> None:
-        """Heed that the agent uses an id again, for another request."""
+        """Note that the agent uses an id again, for another request."""
         if self._answered and id_ is not None:
             self._answered.pop(id_, None)
 

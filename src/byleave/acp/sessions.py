@@ -1,9 +1,8 @@
-"""The editor's sessions: where each works, and what its agent told about its tool calls.
-
-Where a session's shell may stand by now.
+"""The editor's sessions: where each works, and what its agent reported about its tool calls.
 
 Some agents keep one shell for all commands of a session, run `cd` without asking, and never say where a command would
-run. So where an agent names no directory, a command is judged in every directory that an earlier one may have led to.
+run. So where an agent names no directory, a command is evaluated in every directory that an earlier one may have
+changed to.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from byleave.acp.call_tracker import TrackedCalls
 from byleave.acp.odd_lines import decoded_somehow, opened
+from byleave.acp.tracked_calls import TrackedCalls
 from byleave.core.action import CommandAction
 from byleave.policy.dirs import real_path
 from byleave.shell.reader import read_command
@@ -54,7 +53,7 @@ class Directories:
                 self._moves[action.command] = {call}
 
     def end(self, call: str) -> None:
-        """Heed that a call has ended: agents may use its id again, for another one."""
+        """Note that a call has ended: agents may use its id again, for another one."""
         for calls in self._moves.values():
             if call in calls:
                 calls.remove(call)
@@ -79,7 +78,7 @@ class Directories:
 def _reached(moves: Sequence[str], action: CommandAction) -> Sequence[str] | None:
     """Return every directory that the moves may have led to, in any order and as often as may be.
 
-    None if that cannot be told.
+    None if that is unknown.
     """
     places = [_places_after(move) for move in moves]
     if len(moves) > MOST_MOVES or action.cwd is None or None in places:
@@ -136,7 +135,7 @@ class AcpSession:
         self.cwd: str | None = None
         self.placed: Placed | None = None
         self.servers: tuple[str, ...] = ()  # MCP servers that the editor gave the agent, by name
-        self.is_replaying = False  # the agent tells what was long ago: the editor has loaded the session
+        self.is_replaying = False  # the agent reports what was long ago: the editor has loaded the session
         self.calls = TrackedCalls()
         self.directories = Directories()
 

@@ -1,18 +1,15 @@
 """The keeper: a process between byleave and the agent, which outlives byleave by as much as it takes to end the agent.
 
 Editors kill what they have started without a word, and an agent is often a script that starts the real one: if byleave
-is killed, somebody has to be left who ends them all. The keeper is the agent's parent, and that of everything orphaned
-below it, so that whatever the agent starts stays below a door of ours. It is forked before byleave has any thread, does
-what it is told over a socket, and reads from it that byleave is gone.
+is killed, a process has to be left that ends them all. The keeper is the agent's parent, and that of every process
+orphaned below it, so that what the agent starts stays below a process of ours. It is forked before byleave has any
+thread, obeys what byleave sends over a socket, and reads from it that byleave is gone.
 
     to the keeper     S start the agent, T SIGTERM, K SIGKILL; the end of the socket: byleave is gone
     from the keeper   R the agent runs, F it could not be started (errno), X it has ended (status), D nothing is left
 
-What runs below a process, whoever started it there. Linux: elsewhere nobody tells, and nothing is found.
-
-Have a thread that waits for descriptors wake up for signals, and for other threads.
-
-When an agent that should go is told so, and when it is no longer asked. Pure: the time is passed in.
+`Shutdown` says when an agent that should end is sent SIGTERM, and when SIGKILL; `WakeupPipe` wakes a thread that waits
+for descriptors. Processes below another are found on Linux only.
 """
 
 from __future__ import annotations
@@ -38,14 +35,14 @@ STEPS = (TERMINATE, KILL, GIVE_UP)
 
 
 class ShutdownTimes(Struct, frozen=True):
-    """How long everybody may take, in seconds. Pairs: until SIGTERM, until SIGKILL.
+    """How long each process may take, in seconds. Pairs: until SIGTERM, until SIGKILL.
 
     An agent whose client is gone has to be gone within 10 s, whatever it does.
     """
 
     closed: tuple[float, float] = (5.0, 8.0)  # the client has closed its end: the agent may finish what it is at
-    told: tuple[float, float] = (2.0, 5.0)  # somebody told us to end, and may be waiting for it
-    insisted: tuple[float, float] = (0.0, 1.0)  # and told us again
+    requested: tuple[float, float] = (2.0, 5.0)  # a signal ends us, and its sender may be waiting for it
+    insisted: tuple[float, float] = (0.0, 1.0)  # and came again
     left: tuple[float, float] = (0.5, 2.0)  # for what the agent has left behind
     killed: float = 1.0  # for what was killed to be gone; what hangs in the kernel is not waited for
     last_words: float = 1.0  # for output to come when everything that could write it has ended
@@ -98,7 +95,7 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Have this process killed when its parent ends. SIGKILL: nobody will be left to insist."""
+    """Have this process killed when its parent ends. SIGKILL: no process will be left to insist."""
     _prctl(_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it has ended before that
         os._exit(1)
@@ -162,9 +159,9 @@ def _processes() -> Iterator[tuple[int, int, bytes]]:
 
 
 class WakeupPipe:
-    """A descriptor that can be read from as soon as one of these signals came, or somebody called `wake`.
+    """A descriptor that can be read from as soon as one of these signals came, or `wake` was called.
 
-    To be made in the main thread. What a signal means is done by whoever reads, where there are no surprises.
+    To be made in the main thread. The reader does what a signal means, where there are no surprises.
     """
 
     def __init__(self, numbers: Sequence[int]) -> None:
@@ -196,7 +193,7 @@ def _nothing(_number: int, _frame: object) -> None:
 
 
 START, RUNNING, FAILED, ENDED, DONE = b"S", b"R", b"F", b"X", b"D"
-TELL, FORCE = b"T", b"K"
+TERMINATE_AGENT, FORCE = b"T", b"K"
 LONGEST = 64  # bytes of a message
 _AGAIN = 0.02  # seconds between two looks for what was started while everything was being killed
 
@@ -219,8 +216,8 @@ class Supervisor:
     def run(self, stdin: int, stdout: int) -> None:
         """Keep the agent, whose standard input and output these are, until nothing is left of it."""
         try:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may ignore it, and then nobody is told
-            os.setpgid(0, 0)  # whoever kills byleave's process group leaves somebody to clean up
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a parent that ignores it would hide the ends of children
+            os.setpgid(0, 0)  # a kill of byleave's process group leaves the keeper to clean up
             adopt_orphans()
             name_process("byleave-keeper")
             if self._control.recv(LONGEST) == START and self._start(stdin, stdout):
@@ -260,7 +257,7 @@ class Supervisor:
             ready = dict(watched.poll(self._pause()))
             for number in waking.signals():
                 if number != signal.SIGCHLD:
-                    self._ending.begin(self._patience.told, monotonic())
+                    self._ending.begin(self._patience.requested, monotonic())
             if self._control.fileno() in ready and not self._hear():
                 watched.unregister(self._control)
             self._end()
@@ -289,16 +286,16 @@ class Supervisor:
                     self._ending.begin(self._patience.left, monotonic())
 
     def _hear(self) -> bool:
-        """Do what we are told; return False if nobody will tell us anything any more."""
-        told = self._control.recv(LONGEST)
-        if told == TELL:
+        """Do what byleave sends; return False if it will send nothing any more."""
+        message = self._control.recv(LONGEST)
+        if message == TERMINATE_AGENT:
             self._terminate()
-        elif told == FORCE:
+        elif message == FORCE:
             self._is_killing = True
-        elif not told:
+        elif not message:
             self._is_alone = True
-            self._ending.begin(self._patience.told if self._status is None else self._patience.left, monotonic())
-        return bool(told)
+            self._ending.begin(self._patience.requested if self._status is None else self._patience.left, monotonic())
+        return bool(message)
 
     def _end(self) -> None:
         step = self._ending.due(monotonic())
@@ -311,7 +308,7 @@ class Supervisor:
             os._exit(0)
 
     def _terminate(self) -> None:
-        """Tell the agent and its process group, or, if it is gone, what it has left behind. What is stopped goes on."""
+        """Signal the agent and its process group, or, if it is gone, what it left behind. What is stopped goes on."""
         for number in (signal.SIGTERM, signal.SIGCONT):
             if self._agent is not None and self._status is None:
                 send_group(self._agent.pid, number)
@@ -328,5 +325,5 @@ class Supervisor:
     def _say(self, message: bytes) -> None:
         try:
             self._control.send(message, socket.MSG_NOSIGNAL)
-        except OSError:  # nobody listens any more
+        except OSError:  # byleave does not listen any more
             return

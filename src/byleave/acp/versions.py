@@ -1,7 +1,7 @@
-"""Which version of the protocol editor and agent agree on: one that is judged here, or none. Sans-IO.
+"""Which version of the protocol editor and agent agree on: one that byleave supports, or none. Sans-IO.
 
 The editor's `initialize` asks for version 1 at most, whatever it was written with. An answer with another version
-becomes an error, and nothing passes from then on: neither side comes to speak a version whose requests are not judged.
+becomes an error, and nothing passes from then on: neither side comes to speak a version that byleave does not support.
 
 Start at `Versions`.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from byleave.protocol.jsonrpc import Envelope, Id
 
 INITIALIZE = "initialize"
-NEWEST = 1  # the version of the protocol that is judged here
+NEWEST = 1  # the version of the protocol that byleave supports
 _VERSION = "protocolVersion"
 _LONGEST = 40  # characters of a version, in a sentence
 _MOST_PENDING = 10_000
@@ -43,7 +43,7 @@ class Versions:
         self._pending: dict[Id, _Pending] = {}
 
     def ask(self, envelope: Envelope, line: bytes) -> bytes:
-        """Return the editor's `initialize` with a version that is judged here; malformed ones are an error."""
+        """Return the editor's `initialize` with a version that byleave supports; malformed ones are an error."""
         asked = line
         if _names_version(line):
             if len(self._pending) >= _MOST_PENDING:
@@ -63,7 +63,7 @@ class Versions:
         return could_answer and _names_version(line)
 
     def answer(self, envelope: Envelope | None, line: bytes) -> bytes | None:
-        """Return the agent's answer to `initialize`, as the editor may see it; None if its version is not judged."""
+        """Return the agent's answer to `initialize`, as the editor may see it; None for an unsupported version."""
         try:
             answered = self._answered(envelope, line)
         except MalformedRequestError as error:
@@ -120,12 +120,12 @@ def _answered(line: bytes) -> bytes:
     number = NEWEST if version is None else _as_number(version)  # without one: the version that was asked for
     if number is None or not _is_known(number):
         said = shown(bytes(result[_VERSION])[:_LONGEST].decode("utf-8", "replace"))
-        raise MalformedRequestError(f"its version is {said}, and byleave judges version {NEWEST} of the protocol")
+        raise MalformedRequestError(f"its version is {said}, and byleave supports version {NEWEST} of the protocol")
     return _written({**members, "result": _raw({**result, _VERSION: msgspec.Raw(b"%d" % number)})})
 
 
 def _is_known(version: Any) -> bool:
-    """Whether every reader takes this for a version up to the newest that is judged."""
+    """Whether every reader takes this for a version up to the newest that byleave supports."""
     return isinstance(version, int) and not isinstance(version, bool) and 0 <= version <= NEWEST
 
 

@@ -40,7 +40,7 @@ _KEPT_FILES = ("root", "policy", "access", "log")
 
 
 def run(given: ParsedArguments) -> int:
-    """Carry one conversation, or print how an editor is told to start one; the exit code is the agent's own."""
+    """Carry one conversation, or print what makes an editor start one; the exit code is the agent's own."""
     try:
         if given.one("setup") is not None:
             return _setup(given, given.one("setup") or "")
@@ -173,7 +173,7 @@ def _refuse_home(given: ParsedArguments, workspace: Workspace) -> None:
 @contextmanager
 def _relay(given: ParsedArguments, workspace: Workspace) -> Iterator[Relay]:
     """Yield what judges the conversation. It is closed here if it never came to one."""
-    from byleave.acp.authorize import make_relay
+    from byleave.acp.relay import make_relay
 
     log = _open_log(given)
     session = given.one("session")
@@ -220,7 +220,7 @@ def _carry(given: ParsedArguments, agent: Agent, relay: Relay, *, longest: float
 class RequestLog:
     """A file that lines are appended to, each in one write, so that several programs may share it.
 
-    What cannot be written is told once. The audit log is the one that keeps something from being allowed.
+    What cannot be written is reported once. The audit log is the one that keeps something from being allowed.
     """
 
     def __init__(self, path: str, tell: Callable[[str], None]) -> None:

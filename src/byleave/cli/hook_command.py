@@ -37,7 +37,8 @@ def _serve(given: ParsedArguments, agent: str) -> NoReturn:
     from byleave.hooks.loading import load_quickly
 
     load_quickly()
-    from byleave.hooks.hook import Hook, serve
+    from byleave.hooks.event_reader import Hook
+    from byleave.hooks.hook import serve
 
     hook = Hook(
         agent,

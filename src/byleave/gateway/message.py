@@ -46,6 +46,7 @@ _members = msgspec.json.Decoder(dict[str, Raw])
 _elements = msgspec.json.Decoder(list[Raw])
 _any = msgspec.json.Decoder()
 encode = FAST.encode
+_value = FAST.value
 
 
 class ServerMessage(msgspec.Struct):
@@ -141,9 +142,11 @@ def read_client_message(message: bytes) -> ClientMessage | RefusedMessage:
         id_ = NO_ID if envelope.id is None else encode(envelope.id)
         return RefusedMessage(id_, envelope.number, envelope.problem)
     id_ = b"" if envelope.id is None else bytes(envelope.raw_id)
-    part = next((each for each in (envelope.params, envelope.result, envelope.error) if each is not None), None)
+    part = envelope.params
+    if envelope.method is None:
+        part = envelope.error if envelope.result is None else envelope.result
     try:
-        tree = {} if part is None else FAST.value(part)
+        tree = {} if part is None else _value(part)
     except RepeatedNameError as error:
         return RefusedMessage(id_ or NO_ID, INVALID_REQUEST, str(error))
     except RecursionError:

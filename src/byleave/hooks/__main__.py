@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from byleave.hooks.hook import Hook
+    from byleave.hooks.event_reader import Hook
 
 _FIELDS = {"--home": "home", "--root": "root", "--session": "session", "--agent-profile": "profile"}
 _PACKAGES = "--packages"
@@ -38,7 +38,7 @@ def main(words: "list[str]") -> None:
 def _hook(words: "list[str]", flags: "dict[str, str]") -> "Hook":
     """Return what the words say. `install` writes them: what it would not write is an error."""
     from byleave.hooks.agent_tools import AGENTS
-    from byleave.hooks.hook import Hook
+    from byleave.hooks.event_reader import Hook
 
     if words not in [["hook", agent] for agent in AGENTS]:
         raise ValueError("this is not how a hook is started")

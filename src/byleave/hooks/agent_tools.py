@@ -1,6 +1,6 @@
 """What the tools that agents come with do, by the agents' own names for them. Pure, and data.
 
-A name that is not here is an unknown tool: it asks, whatever the rules say. Bookkeeping (todo lists, sub-agents,
+A name that is not here is an unknown tool: it needs approval, whatever the rules say. Bookkeeping (todos, sub-agents,
 reading what a command has printed) touches nothing by itself, and is `think`. A tool that asks the user something in
 the agent's own name (a question, a plan to agree to, another mode) is a `question`: an allow could answer it in the
 user's place. Where a tool is no more than its name, and rules may speak of that name, it is `other`.

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from byleave.core.decision import Decision
     from byleave.guard.guard import Guard
-    from byleave.hooks.event_reader import HookContext, HookToolCall
-    from byleave.hooks.hook import Hook
+    from byleave.hooks.event_reader import Hook, HookContext, HookToolCall
     from byleave.policy.compile import Compiled
     from byleave.policy.dirs import UserDirs
 
@@ -138,7 +137,7 @@ def _found_root(tool_call: "HookToolCall", around: "HookContext", homes: "UserDi
 
 
 def _meaning(agent: str, tool_call: "HookToolCall", root: str, shell: str | None) -> Translation:
-    """Return what the call amounts to; a tool that nobody knows is never understood."""
+    """Return what the call amounts to; an unknown tool is never understood."""
     if tool_call.server is not None:
         meant = Translation(
             (CallAction(tool_call.server, tool_call.tool, dict(tool_call.raw), respelled=True),), {"tool": "event"}
@@ -167,7 +166,7 @@ def _decide(
     hook: "Hook", tool_call: "HookToolCall", meant: Translation, guard: "Guard"
 ) -> "tuple[Decision | None, str]":
     who = _who(hook, meant, guard)
-    unclear = "" if meant.understood else meant.problem or "it cannot be told what would be done"
+    unclear = "" if meant.understood else meant.problem or "byleave does not know what it would do"
     also = {"tool_call": tool_call.call, "sources": dict(meant.sources)}
     by_name = any(isinstance(action, OtherAction) and action.name != THINK for action in meant.actions)
     pin = input_pin(dict(tool_call.raw)) if by_name else None

@@ -104,6 +104,17 @@ _CURSOR_MCP = "MCP:"
 _UNASKED = ("auto", "bypassPermissions")
 
 
+class Hook(Record):
+    """Whose hook this is, and what the command line says about it. `home` takes the place of the environment."""
+
+    agent: str
+    home: str | None = None
+    root: str | None = None
+    files: tuple[str, ...] = ()
+    session: str = "default"
+    profile: str | None = None
+
+
 class HookContext(Record):
     """What surrounds the hook: variables of the agent's own, and where the agent started it ("" if unknown)."""
 
@@ -113,10 +124,10 @@ class HookContext(Record):
 
 
 class HookToolCall(Record):
-    """A tool call that waits for an answer. `project` is where the agent works, as far as it told.
+    """A tool call that waits for an answer. `project` is where the agent works, as far as the event says.
 
-    `can_ask`: whether the agent would put a question to its user. `server` is set where the agent told itself which MCP
-    server the tool is on. `problem` says why it cannot be told what would be done.
+    `can_ask`: whether the agent would put a question to its user. `server` is set where the event names the MCP
+    server of the tool. `problem` says why it is unknown what the call would do.
     """
 
     event: str
@@ -207,7 +218,7 @@ def _cursor_tool(tree: "Tree", _around: HookContext) -> HookToolCall:
 def _on_server(tool_call: HookToolCall, tree: "Tree") -> HookToolCall:
     server = next((tree[name] for name in _SERVER_NAMES if isinstance(tree.get(name), str) and tree[name]), None)
     if server is None:
-        return _with(tool_call, problem="it does not tell which MCP server the tool is on")
+        return _with(tool_call, problem="the event does not name the MCP server of the tool")
     return _with(tool_call, server=server)
 
 
@@ -229,7 +240,7 @@ def _opencode(tree: "Tree", _around: HookContext) -> HookToolCall:
     servers = [name for name in named if isinstance(name, str) and name] if isinstance(named, list) else []
     fitting = [name for name in servers if tool.startswith(f"{_as_opencode_names(name)}_")]
     if len(fitting) > 1 or (fitting and tool in KINDS[OPENCODE]):
-        return _with(tool_call, problem="its tool's name does not tell which server it is on")
+        return _with(tool_call, problem="the name of the tool does not name its MCP server")
     if fitting:
         return _with(tool_call, server=fitting[0], tool=tool[len(_as_opencode_names(fitting[0])) + 1 :])
     return tool_call

@@ -15,7 +15,7 @@ import sys
 from byleave.core.decision import ALLOW, DENY, WORDS
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.hooks.agent_tools import CLAUDE_CODE, CODEX, CURSOR, GEMINI, OPENCODE
-from byleave.hooks.event_reader import LARGEST, HookContext, UnreadableEventError, read_object, read_tool_call
+from byleave.hooks.event_reader import LARGEST, Hook, HookContext, UnreadableEventError, read_object, read_tool_call
 from byleave.record import Record
 from byleave.store.audit.records import encode
 from byleave.text import shown
@@ -32,17 +32,6 @@ BLOCKED = 2  # the one exit code that blocks in all of the agents
 TIME_LIMIT = 10.0  # seconds; what is written into the agents' settings is more
 LONGEST_REASON = 2000  # characters
 _MOST_PROBLEMS = 3
-
-
-class Hook(Record):
-    """Whose hook this is, and what the command line says about it. `home` takes the place of the environment."""
-
-    agent: str
-    home: str | None = None
-    root: str | None = None
-    files: tuple[str, ...] = ()
-    session: str = "default"
-    profile: str | None = None
 
 
 class HookOutput(Record):
@@ -121,7 +110,7 @@ def _block_after(seconds: float) -> "Callable[[], object]":
         block(f"the call is blocked: no answer within {seconds:g} seconds")
 
     _signal.signal(_signal.SIGALRM, blocked)
-    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGALRM])  # whoever started us may have held it back
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGALRM])  # the program that started us may have blocked it
     _signal.setitimer(_signal.ITIMER_REAL, seconds)
     return lambda: _signal.setitimer(_signal.ITIMER_REAL, 0)
 
@@ -144,18 +133,18 @@ def _reason_of(error: BaseException) -> str:
 
 
 def _leave(said: HookOutput) -> "NoReturn":
-    """Let the agent go on at once: a child does what is left, and nobody tidies up."""
+    """Let the agent go on at once: a child does what is left, without the usual cleanup."""
     try:
         if said.afterwards is not None and os.fork() == 0:
             nowhere = os.open(os.devnull, os.O_RDWR)
-            for number in range(3):  # the agent waits until nobody has them any more
+            for number in range(3):  # the agent waits until no process has them open
                 os.dup2(nowhere, number)
             said.afterwards()
     finally:
         os._exit(0)
 
 
-LONGEST_CONTEXT = 2000  # characters; a command of 30,000 helps nobody in a sentence
+LONGEST_CONTEXT = 2000  # characters; a command of 30,000 is of no help in a sentence
 _NOTHING, _EMPTY = "", "{}"
 # Where byleave has nothing to say; some agents want an object even then.
 NEUTRAL: "Mapping[str, str]" = {
@@ -196,15 +185,15 @@ def _codex(decision: "Decision", reason: str) -> str:
 def _gemini(decision: "Decision", reason: str) -> str:
     if decision is ALLOW:
         return encode({"decision": "allow"})
-    told = f"byleave: {reason}"
-    return encode({"decision": WORDS[decision], "reason": told, "systemMessage": told})
+    message = f"byleave: {reason}"
+    return encode({"decision": WORDS[decision], "reason": message, "systemMessage": message})
 
 
 def _cursor(decision: "Decision", reason: str) -> str:
     if decision is ALLOW:
         return encode({"permission": "allow"})
-    told = f"byleave: {reason}"
-    return encode({"permission": WORDS[decision], "user_message": told, "agent_message": told})
+    message = f"byleave: {reason}"
+    return encode({"permission": WORDS[decision], "user_message": message, "agent_message": message})
 
 
 def _opencode(decision: "Decision", reason: str) -> str:

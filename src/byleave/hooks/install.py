@@ -257,7 +257,7 @@ def plan_install(agent: str, file: str, words: Sequence[str]) -> InstallPlan:
     before = _read(file)
     if agent == OPENCODE:
         if before is not None and not _is_our_plugin(before):
-            raise StateError(f"{quoted(file)} is somebody else's", hint="rename it, then try again")
+            raise StateError(f"{quoted(file)} was not written by byleave", hint="rename it, then try again")
         return InstallPlan(agent, file, before, _plugin(words), _plugin(words))
     snippet = _snippet(agent, words)
     try:
@@ -310,7 +310,7 @@ def carry_out(plan: InstallPlan) -> None:
         if plan.original:
             os.unlink(plan.backup)
     except OSError as error:
-        hint = "check the permissions there, and the room on the disk"
+        hint = "check the permissions there, and the free space on the disk"
         raise StateError(f"{quoted(plan.file)} cannot be written: {error.strerror}", hint=hint) from None
 
 
@@ -453,14 +453,14 @@ def _object(text: str, path: tuple[str, ...]) -> Node:
 
 def _holds(agent: str, text: str, words: Sequence[str]) -> bool:
     """Whether every list has our item, as it would be written now, once."""
-    read_node(text)  # plain, so that `json` reads it as everybody does
-    wanted = item(agent, words)
+    read_node(text)  # plain, so that `json` reads it as every other reader does
+    expected = item(agent, words)
     for path in PLACES[agent].lists:
         tree = json.loads(text)
         for name in path:
             tree = tree.get(name) if isinstance(tree, dict) else None
         ours = [value for value in tree if is_ours(agent, value)] if isinstance(tree, list) else []
-        if ours != [wanted]:
+        if ours != [expected]:
             return False
     return True
 

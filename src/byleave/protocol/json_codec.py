@@ -43,11 +43,24 @@ def _decode(line: bytes) -> "Any":
         tree = _STRICT.decode(text)
     except RepeatedNameError:
         tree, is_repeated = _LENIENT.decode(text), True
-    if line.count(b"[") + line.count(b"{") > MOST_DEPTH and measure(tree)[1] > MOST_DEPTH:
+    if len(line) > 2 * MOST_DEPTH and _may_be_deep(line) and measure(tree)[1] > MOST_DEPTH:
         raise RecursionError
     if is_repeated:
         raise RepeatedNameError(tree)
     return tree
+
+
+def _may_be_deep(line: bytes) -> bool:
+    """Whether a line has so many brackets that it may be too deep. Where there are few, this jumps over the texts."""
+    for mark in (b"[", b"{"):
+        at = -1
+        for _ in range(MOST_DEPTH // 2):
+            at = line.find(mark, at + 1)
+            if at < 0:
+                break
+        else:
+            return True
+    return False
 
 
 def _encode(tree: "Any") -> bytes:
@@ -62,4 +75,8 @@ def _value(part: "Any") -> "Any":
     return part
 
 
-PLAIN = Codec(_decode, _encode, _decode, _value, is_structure)
+def _no_envelope(_line: bytes) -> None:
+    """Leave every message to the reader: there is no faster way to its outside."""
+
+
+PLAIN = Codec(_decode, _encode, _decode, _value, is_structure, _no_envelope)

@@ -1,7 +1,7 @@
 """The members of a JSON object as they are written: their names, and the very text of their values.
 
-For what a fast decoder cannot tell: whether a name is given twice, so that two readers could understand two things, and
-what the id of a line was that cannot be decoded as a whole.
+For what a fast decoder does not report: whether a name is given twice, so that two readers could understand two things,
+and the id of a line that cannot be decoded as a whole.
 """
 
 import json

@@ -22,7 +22,7 @@ from byleave.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
+    from typing import Any, TypeGuard
 
     Id = int | str
 
@@ -44,6 +44,8 @@ OUTER_NAMES = frozenset({"jsonrpc", "id", "method", "params", "result", "error"}
 MOST_DEPTH = 500  # objects and lists in each other; both codecs can read this, and neither much more
 LARGEST_EXACT = 1 << 53  # from here on, half of the world's readers round a number
 LONGEST_ID = 256  # characters of an id worth repeating
+_REQUEST_MEMBERS = 4  # jsonrpc, id, method, params
+_RESULT_MEMBERS = 3  # jsonrpc, id, result
 _ABSENT = object()
 _BLANKS = b" \t\r"
 _TWICE = "the message gives a name twice in one object"
@@ -69,6 +71,7 @@ class Codec(Record):
     split: "Callable[[bytes], dict[str, Any]]"
     value: "Callable[[Any], Any]"
     is_structure: "Callable[[Any], bool]"  # whether a part is an object or a list
+    envelope: "Callable[[bytes], Envelope | None]"  # of a message of a usual shape; None if it needs a closer look
 
 
 class Envelope:
@@ -125,12 +128,25 @@ Message = Request | Notification | Response | Malformed
 
 def read_envelope(line: "bytes | TooLong", codec: Codec, *, most_values: int = MOST_VALUES) -> Envelope | Malformed:
     """Return the outside of a message."""
-    return _read(line, codec, codec.split, most_values)
+    if type(line) is bytes and len(line) < 2 * most_values:  # a value takes two bytes at least
+        envelope = codec.envelope(line)
+        if envelope is not None:
+            return envelope
+    parts = _parts(line, codec.split, most_values)
+    return parts if isinstance(parts, Malformed) else _envelope(parts, codec)
 
 
 def read_message(line: "bytes | TooLong", codec: Codec) -> Message:
     """Return a message with all its values."""
-    read = _read(line, _OPENED, codec.decode, MOST_VALUES)
+    tree = _parts(line, codec.decode, MOST_VALUES)
+    if type(tree) is dict and tree.get("jsonrpc") == VERSION and is_id(id_ := tree.get("id")):  # the usual shapes
+        if len(tree) == _REQUEST_MEMBERS:
+            method, params = tree.get("method"), tree.get("params")
+            if type(method) is str and (type(params) is dict or type(params) is list):
+                return Request(id_, method, params)
+        elif len(tree) == _RESULT_MEMBERS and "result" in tree:
+            return Response(id_, tree["result"])
+    read = tree if isinstance(tree, Malformed) else _envelope(tree, _OPENED)
     if isinstance(read, Malformed):
         return read
     if read.method is None:
@@ -168,38 +184,48 @@ def measure(tree: "Any") -> tuple[int, int]:
     return names, depth
 
 
-def _read(
-    line: "bytes | TooLong", codec: Codec, split: "Callable[[bytes], Any]", most_values: int
-) -> Envelope | Malformed:
+class _Repeated(dict):  # type: ignore[type-arg]
+    """The members of a message that gives a name twice somewhere: only its id is of use."""
+
+
+def _parts(line: "bytes | TooLong", split: "Callable[[bytes], Any]", most_values: int) -> "dict[str, Any] | Malformed":
+    """Return the members of the object that a line is."""
     if isinstance(line, TooLong):
         known = _first_id(line.beginning)
         number = INVALID_REQUEST if known is None else INVALID_PARAMS
         return Malformed(f"a line is longer than {line.limit} bytes", known, number, line.limit)
     if len(line) > most_values and has_too_many_values(line, most_values):
         return Malformed(f"the message holds more than {most_values} values")
-    is_repeated = False
     try:
-        try:
-            parts = split(line)
-        except RepeatedNameError as error:
-            parts, is_repeated = error.read, True
-        if not isinstance(parts, dict):
-            what = "a list: there are no batches" if isinstance(parts, list) else "not one"
-            return Malformed(f"a message is an object, and this is {what}")
-        return _envelope(parts, codec, is_repeated=is_repeated)
+        parts = split(line)
+    except RepeatedNameError as error:
+        parts = _Repeated(error.read) if isinstance(error.read, dict) else error.read
     except RecursionError:
         return Malformed("the message is nested too deeply")
     except ValueError:  # the decoder's words quote the line, which may hold anything
         return Malformed("the message is not JSON", number=PARSE_ERROR)
+    if isinstance(parts, dict):
+        return parts
+    what = "a list: there are no batches" if isinstance(parts, list) else "not one"
+    return Malformed(f"a message is an object, and this is {what}")
 
 
-def _envelope(parts: "dict[str, Any]", codec: Codec, *, is_repeated: bool) -> Envelope | Malformed:
+def _envelope(parts: "dict[str, Any]", codec: Codec) -> Envelope | Malformed:
+    try:
+        return _checked_envelope(parts, codec)
+    except RecursionError:
+        return Malformed("the message is nested too deeply")
+    except ValueError:
+        return Malformed("the message is not JSON", number=PARSE_ERROR)
+
+
+def _checked_envelope(parts: "dict[str, Any]", codec: Codec) -> Envelope | Malformed:
     value = codec.value
     raw_id = parts.get("id", _ABSENT)
     id_ = None if raw_id is _ABSENT else value(raw_id)
     if id_ is not None and not is_id(id_):
         return Malformed(f"an id is a whole number, or a text of at most {LONGEST_ID} characters")
-    if is_repeated:
+    if type(parts) is _Repeated:
         return Malformed(_TWICE, id_)
     if not OUTER_NAMES.issuperset(parts) and misspelt(parts, OUTER_NAMES, OUTER_NAMES):
         return Malformed("a name differs from a known one only in case", id_)
@@ -237,7 +263,7 @@ def _answer(parts: "dict[str, Any]", codec: Codec, raw_id: "Any", id_: "Id | Non
     return Envelope(raw_id, id_, None, None, parts.get("result"), parts.get("error"))
 
 
-def is_id(value: "Any") -> bool:
+def is_id(value: "Any") -> "TypeGuard[Id]":
     """Whether a value is an id that every reader reads alike."""
     if type(value) is str:
         return len(value) <= LONGEST_ID
@@ -260,14 +286,14 @@ def _same(part: "Any") -> "Any":
 
 def is_structure(value: "Any") -> bool:
     """Whether a value is an object or a list."""
-    return isinstance(value, dict | list)
+    return type(value) is dict or type(value) is list
 
 
 def _unused(_given: "Any") -> "Any":
     raise NotImplementedError
 
 
-_OPENED = Codec(_unused, _unused, _unused, _same, is_structure)  # for parts that are values already
+_OPENED = Codec(_unused, _unused, _unused, _same, is_structure, _unused)  # for parts that are values already
 
 
 def _line(codec: Codec, tree: "dict[str, Any]") -> bytes:

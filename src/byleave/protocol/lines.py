@@ -61,10 +61,10 @@ class LineBuffer:
         if self._skipping:
             return
         if len(self._held) + len(piece) > self._limit:
-            told = self._too_long(piece)
+            too_long = self._too_long(piece)
             self._clear()
             self._skipping = True
-            yield told
+            yield too_long
             return
         self._held += piece
 
@@ -90,4 +90,4 @@ def has_too_many_values(line: bytes, most: int = MOST_VALUES) -> bool:
 
 def _marks(line: bytes) -> int:
     """Return how many marks there are of which each value but the first needs one."""
-    return line.count(b",") + line.count(b"[") + line.count(b"{")
+    return len(line) - len(line.translate(None, b",[{"))  # in one pass

@@ -57,18 +57,18 @@ class ToolRequest(Record):
     params: "Mapping[str, Any]"
 
 
-class GivesUp(Record):
-    """The tool does not want the answer to one of its requests any more.
+class RequestCancelled(Record):
+    """The tool cancels one of its requests: it does not need the answer any more.
 
-    `asked` is the id under which it said so, if it wants to know that this was heard.
+    `asked` is the id of the cancellation, if the tool sent it as a request that needs an answer itself.
     """
 
     id: "Id"
     asked: "Id | None" = None
 
 
-class Bad(Record):
-    """The tool said something that is no message; `reply` tells it so. `line` is how it began."""
+class BadMessage(Record):
+    """A line of the tool that is no message; `reply` is the error to send back. `line` is its beginning."""
 
     reply: bytes
     line: bytes = b""
@@ -92,13 +92,13 @@ class StateChanged(Record):
     update: Update
 
 
-Heard = ToolRequest | GivesUp | Bad | Finished | Failed | StateChanged
+ToolMessage = ToolRequest | RequestCancelled | BadMessage | Finished | Failed | StateChanged
 
-# What the host may hear, and where the conversation stands then. What is not here is not heard.
+# What the tool may send, and where the conversation stands then. What is not here is ignored.
 NEXT_OF_HOST: "dict[tuple[str, type], str]" = {
     (TALKING, ToolRequest): TALKING,
-    (TALKING, GivesUp): TALKING,
-    (TALKING, Bad): TALKING,
+    (TALKING, RequestCancelled): TALKING,
+    (TALKING, BadMessage): TALKING,
     (TALKING, StateChanged): TALKING,
     (TALKING, Finished): OVER,
     (TALKING, Failed): OVER,
@@ -113,21 +113,21 @@ class HostSide:
         self._codec = codec
         self._lines = LineBuffer(limit=limit)
 
-    def receive(self, data: bytes) -> "Iterator[Heard]":
+    def receive(self, data: bytes) -> "Iterator[ToolMessage]":
         """Yield what the tool said. Nothing after its result or error, however much more there is."""
         for line in self._lines.feed(data):
             heard = None if self.state == OVER else self._heard(line)
             if heard is not None:
                 yield heard
 
-    def end(self) -> "Iterator[Heard]":
+    def end(self) -> "Iterator[ToolMessage]":
         """Yield what a last line says that has no newline: the tool has closed its output."""
         for line in self._lines.finish():
             heard = None if self.state == OVER else self._heard(line)
             if heard is not None:
                 yield heard
 
-    def _heard(self, line: "bytes | TooLong") -> Heard | None:
+    def _heard(self, line: "bytes | TooLong") -> ToolMessage | None:
         if is_blank(line):
             return None
         heard = self._understood(read_message(line, self._codec))
@@ -136,13 +136,13 @@ class HostSide:
         following = NEXT_OF_HOST.get((self.state, type(heard)))
         if following is None:
             return None
-        if isinstance(heard, Bad) and not isinstance(line, TooLong):
+        if isinstance(heard, BadMessage) and not isinstance(line, TooLong):
             heard = heard.replace(line=line[:_SHOWN])
         ended = isinstance(heard, StateChanged) and heard.update.type == STOPPED
         self.state = OVER if ended else following
         return heard
 
-    def _understood(self, message: "Message") -> Heard | None:
+    def _understood(self, message: "Message") -> ToolMessage | None:
         if isinstance(message, Malformed):
             data = None if message.limit is None else {"limit": message.limit}
             number = message.number if message.number == INVALID_PARAMS else INVALID_REQUEST
@@ -150,22 +150,22 @@ class HostSide:
         if isinstance(message, Response):
             return self._bad(message.id, "the host asked nothing")
         if isinstance(message, Request):
-            return self._wish(message)
+            return self._request(message)
         return self._notice(message)
 
-    def _wish(self, message: Request) -> Heard:
+    def _request(self, message: Request) -> ToolMessage:
         if message.method == "cancel":
             found = self._gives_up(message.params)
             if found is None:
                 return self._bad(message.id, "cancel names a request_id", INVALID_PARAMS)
-            return GivesUp(found.id, message.id)
+            return RequestCancelled(found.id, message.id)
         if message.method in _FINAL:
             return self._bad(message.id, f"{message.method} is a notification: it has no id")
         if isinstance(message.params, list):
             return self._bad(message.id, "params are an object here", INVALID_PARAMS)
         return ToolRequest(message.id, ALIASES.get(message.method, message.method), message.params or {})
 
-    def _notice(self, message: Notification) -> Heard | None:
+    def _notice(self, message: Notification) -> ToolMessage | None:
         params = message.params if isinstance(message.params, dict) else {}
         if message.method == "cancel":
             return self._gives_up(params) or self._bad(None, "cancel names a request_id", INVALID_PARAMS)
@@ -178,13 +178,13 @@ class HostSide:
         return None
 
     @staticmethod
-    def _gives_up(params: "Any") -> GivesUp | None:
+    def _gives_up(params: "Any") -> RequestCancelled | None:
         named = params if isinstance(params, dict) else {}
         id_ = named.get("request_id", named.get("id"))
-        return GivesUp(id_) if isinstance(id_, int | str) and not isinstance(id_, bool) else None
+        return RequestCancelled(id_) if isinstance(id_, int | str) and not isinstance(id_, bool) else None
 
-    def _bad(self, id_: "Id | None", problem: str, number: int = INVALID_REQUEST, data: "Any" = None) -> Bad:
-        return Bad(write_error(self._codec, id_, number, problem, data))
+    def _bad(self, id_: "Id | None", problem: str, number: int = INVALID_REQUEST, data: "Any" = None) -> BadMessage:
+        return BadMessage(write_error(self._codec, id_, number, problem, data))
 
     def init(self, tool: "Mapping[str, Any]", context: "Mapping[str, Any]", methods: "Sequence[str]") -> bytes:
         """Return the first line: what the tool is to do, and what it may ask for."""
@@ -213,21 +213,21 @@ class HostSide:
         return write_notification(self._codec, "apply", {"input": given})
 
 
-def _finished(params: "Mapping[str, Any]") -> Heard | None:
+def _finished(params: "Mapping[str, Any]") -> ToolMessage | None:
     content = read_content(params.get("content"))
     return None if content is None else Finished(content)
 
 
-def _failed(params: "Mapping[str, Any]") -> Heard:
+def _failed(params: "Mapping[str, Any]") -> ToolMessage:
     return Failed(read_failure(params))
 
 
-def _changed(params: "Mapping[str, Any]") -> Heard | None:
+def _changed(params: "Mapping[str, Any]") -> ToolMessage | None:
     update = read_update(params)
     return None if update is None else StateChanged(update)
 
 
-_FINAL: "dict[str, Callable[[Mapping[str, Any]], Heard | None]]" = {
+_FINAL: "dict[str, Callable[[Mapping[str, Any]], ToolMessage | None]]" = {
     "result": _finished,
     "error": _failed,
     "state": _changed,
@@ -306,18 +306,18 @@ class ToolSide:
     def receive(self, data: bytes) -> "Iterator[HostMessage]":
         """Yield what the host said. What it should not say is a `Wrong`; notices we do not know are passed over."""
         for line in self._lines.feed(data):
-            told = None if self.state == OVER or is_blank(line) else _told(read_message(line, self._codec))
-            if told is not None:
-                yield self._entered(told)
+            message = None if self.state == OVER or is_blank(line) else _host_message(read_message(line, self._codec))
+            if message is not None:
+                yield self._entered(message)
 
-    def _entered(self, told: HostMessage) -> HostMessage:
-        if isinstance(told, Wrong):
-            return told
-        following = NEXT_OF_TOOL.get((self.state, type(told)))
+    def _entered(self, message: HostMessage) -> HostMessage:
+        if isinstance(message, Wrong):
+            return message
+        following = NEXT_OF_TOOL.get((self.state, type(message)))
         if following is None:
-            return Wrong(f"the host sent {type(told).__name__.lower()} while the conversation was {self.state}")
+            return Wrong(f"the host sent {type(message).__name__.lower()} while the conversation was {self.state}")
         self.state = following
-        return told
+        return message
 
     def request(self, method: str, params: "Mapping[str, Any]") -> "tuple[int, bytes]":
         """Return the id of a new request, and its line."""
@@ -325,7 +325,7 @@ class ToolSide:
         return self._last, write_request(self._codec, self._last, method, params)
 
     def give_up(self, id_: "Id") -> bytes:
-        """Return the line that says that an answer is no longer wanted."""
+        """Return the line that says that an answer is not needed any more."""
         return write_notification(self._codec, "cancel", {"request_id": id_})
 
     def result(self, content: "Any") -> bytes:
@@ -348,7 +348,7 @@ class ToolSide:
         return line
 
 
-def _told(message: "Message") -> HostMessage | None:
+def _host_message(message: "Message") -> HostMessage | None:
     if isinstance(message, Malformed):
         return Wrong(message.problem)
     if isinstance(message, Response):

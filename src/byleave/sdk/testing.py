@@ -26,7 +26,7 @@ from byleave.policy.layers import inline_layer
 from byleave.policy.live_policy import LivePolicy
 from byleave.protocol.content import WAITING, update_tree
 from byleave.protocol.jsonrpc import INTERNAL_ERROR, NOT_FOUND
-from byleave.protocol.vfs import Bad, Failed, Finished, GivesUp, HostSide, StateChanged, ToolRequest
+from byleave.protocol.vfs import BadMessage, Failed, Finished, HostSide, RequestCancelled, StateChanged, ToolRequest
 from byleave.record import Record
 from byleave.sdk.tool import Tool
 from byleave.sdk.vfs import Host
@@ -122,9 +122,9 @@ class HarnessHost:
         for heard in self._side.receive(data):
             if isinstance(heard, ToolRequest):
                 self._unread.extend(self._answers(heard))
-            elif isinstance(heard, Bad):
+            elif isinstance(heard, BadMessage):
                 self._unread.append(heard.reply)
-            elif not isinstance(heard, GivesUp):
+            elif not isinstance(heard, RequestCancelled):
                 self._hear(heard)
 
     def receive(self, timeout: float | None) -> bytes | None:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from byleave.core.decision import named_path
 from byleave.errors import ByleaveError, RequestError, TooLargeError, UnsafePathError
 from byleave.protocol.json_codec import PLAIN
-from byleave.protocol.json_fast import FAST
+from byleave.protocol.json_fast import FAST, decode, open_parts, value
 from byleave.protocol.jsonrpc import (
     ACCESS_DENIED,
     ALREADY_EXISTS,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     NOT_FOUND,
+    OUTER_NAMES,
     RepeatedNameError,
 )
 from byleave.text import quoted
@@ -25,6 +26,8 @@ from byleave.text import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    from msgspec import Raw
 
     from byleave.core.decision import Verdict
 
@@ -179,20 +182,53 @@ def _decoded(text: str, name: str) -> bytes:
         raise bad(f"{name} is not base64") from None
 
 
+_LONG = 1 << 20  # bytes from which on a line is read with care
+_LONGEST_REST = 16 << 20  # bytes of anything that is no content: a result with all its blocks
+_CONTENT_METHODS = frozenset({b'"fs.write"', b'"write"', b'"http.post"', b'"http.put"', b'"http.patch"'})  # as written
+_CONTENTS = frozenset({"content", "body"})
+_CONTENT_PARAMS = frozenset({"path", "path_b64", "encoding", "exclusive", "url", "headers", *_CONTENTS})
+
+
 def _decode(line: bytes) -> Any:
     try:
-        return FAST.decode(line)
+        return decode(line) if len(line) <= _LONG else _decode_long(line)
     except RepeatedNameError:
         raise
     except ValueError:
-        return PLAIN.decode(_with_halves(line))
+        # Half of a character, as names that are no UTF-8 hold them, is JSON that msgspec refuses.
+        if len(line) > _LONGEST_REST or b"\\ud" not in line.lower():
+            raise
+        return PLAIN.decode(line)
 
 
-def _with_halves(line: bytes) -> bytes:
-    """Return a line that msgspec refuses, if it may be for half of a character: names that are no UTF-8 hold them."""
-    if b"\\ud" not in line.lower():
-        raise ValueError("the line is not JSON")
-    return line
+def _decode_long(line: bytes) -> Any:
+    """Read a long message; a ValueError if it is long where there is no need to be.
+
+    What a tool writes may take many times its length in memory once it is read: two brackets become a list. So of a
+    long message only what may be long is read at any length: the content of a file, the body of a request.
+    """
+    if line[:_LONG].lstrip()[:1] != b"{":
+        raise ValueError("a long message is an object")
+    return open_parts(line, _outer_member)
+
+
+def _outer_member(name: str, parts: dict[str, Raw]) -> Any:
+    if name not in OUTER_NAMES:
+        return None  # its name alone counts
+    if name == "params" and "method" in parts and bytes(parts["method"]) in _CONTENT_METHODS:
+        return open_parts(parts[name], _content_param, only=_CONTENT_PARAMS)
+    return _bounded(parts[name], _LONGEST_REST)
+
+
+def _content_param(name: str, parts: dict[str, Raw]) -> Any:
+    part = parts[name]
+    return value(part) if name in _CONTENTS and bytes(memoryview(part)[:1]) == b'"' else _bounded(part, _LONG)
+
+
+def _bounded(part: Raw, limit: int) -> Any:
+    if len(part) > limit:
+        raise ValueError("a part of the message is longer than it may be")
+    return value(part)
 
 
 def _encode(tree: Any) -> bytes:

@@ -27,7 +27,7 @@ from msgspec import Struct
 from byleave.errors import RequestError
 from byleave.protocol.content import STOPPED, WAITING
 from byleave.protocol.jsonrpc import CANCELLED, INTERNAL_ERROR, TIMED_OUT
-from byleave.protocol.vfs import Bad, Failed, Finished, GivesUp, StateChanged, ToolRequest
+from byleave.protocol.vfs import BadMessage, Failed, Finished, RequestCancelled, StateChanged, ToolRequest
 from byleave.text import shown
 from byleave.toolhost.conversation_queues import Outbox, RequestQueue, WakeupQueue
 from byleave.toolhost.deadline import Deadline, announced
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from byleave.protocol.vfs import Heard, HostSide
+    from byleave.protocol.vfs import HostSide, ToolMessage
     from byleave.toolhost.process import ToolProcess
 
 _PIECE = 64 << 10  # bytes read at once; they are the most that can be queued beyond the limit
@@ -246,14 +246,14 @@ class Conversation:
         poll.register(descriptor, select.POLLIN)
         return bool(poll.poll(0))
 
-    def _receive(self, message: Heard) -> None:
-        if isinstance(message, Bad):  # not a request: a tool that sends nothing else counts as quiet
+    def _receive(self, message: ToolMessage) -> None:
+        if isinstance(message, BadMessage):  # not a request: a tool that sends nothing else counts as quiet
             self._requests.add(message)
             return
         self._quiet_since = monotonic()
         if isinstance(message, ToolRequest):
             self._requests.add(message)
-        elif isinstance(message, GivesUp):
+        elif isinstance(message, RequestCancelled):
             self._cancel_request(message)
         elif isinstance(message, StateChanged) and message.update.type != STOPPED:
             self._waiting = message.update.type == WAITING
@@ -263,11 +263,11 @@ class Conversation:
             self._requests.add(message)
             self._abandon()
 
-    def _cancel_request(self, message: GivesUp) -> None:
+    def _cancel_request(self, message: RequestCancelled) -> None:
         if not self._requests.cancel(message.id) and self._slow is not None and self._slow.request.id == message.id:
             self._refuse_slow(CANCELLED, "the tool cancelled this request")
         if message.asked is not None:  # answered in its turn, like everything: a tool may cancel for ever
-            self._requests.add(Bad(self._side.answer(message.asked, {})))
+            self._requests.add(BadMessage(self._side.answer(message.asked, {})))
 
     def _report_change(self, message: StateChanged) -> None:
         if self._changed is not None:
@@ -280,7 +280,7 @@ class Conversation:
         until = 0.0
         while self._may_serve():
             message, cancelled = self._requests.take()
-            if isinstance(message, Bad):
+            if isinstance(message, BadMessage):
                 self._odd = self._odd or message.line
                 self._send(message.reply, is_reply=False)
             elif isinstance(message, ToolRequest):

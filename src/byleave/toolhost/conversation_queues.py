@@ -13,10 +13,10 @@ from byleave.protocol.vfs import ToolRequest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from byleave.protocol.vfs import Bad, Failed, Finished, Id, StateChanged
+    from byleave.protocol.vfs import BadMessage, Failed, Finished, Id, StateChanged
     from byleave.toolhost.process import ToolProcess
 
-    QueuedMessage = ToolRequest | Bad | Finished | Failed | StateChanged
+    QueuedMessage = ToolRequest | BadMessage | Finished | Failed | StateChanged
 
 MOST_REQUESTS = 10_000  # that wait; some 20 MB of memory
 MOST_REQUEST_BYTES = 16 << 20  # of requests that wait, beyond the last one
