@@ -16,7 +16,7 @@ from byleave.gateway.context import client_approval
 from byleave.gateway.gateway import Gateway
 from byleave.gateway.interfaces import Caller
 from byleave.gateway.stdio_front import serve_stdio
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.policy.dirs import find_homes
 from byleave.policy.load import Workspace
 from byleave.toolhost.authorize import WithRunModes

@@ -27,8 +27,8 @@ from byleave.guard.guard import Guard
 from byleave.policy.load import Workspace
 from byleave.shell.reader import read_command
 from byleave.store.audit.chain import load_fast_hash
-from byleave.workspace.opening import Anchor
 from byleave.workspace.resolve import Root
+from byleave.workspace.safe_open import Anchor
 from gateway import mcp_figures
 from hook import hook_figures
 from proxy import proxy_figures

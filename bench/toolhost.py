@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.policy.load import Workspace
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.host import ToolHost, ToolInvocation
 from byleave.toolhost.outcome import CompletedOutcome
 from byleave.workspace.grep import find_ripgrep
-from byleave.workspace.opening import Anchor
+from byleave.workspace.safe_open import Anchor
 
 PYTHON = "/usr/bin/python3"  # in every sandbox's view
 READS = 3_000

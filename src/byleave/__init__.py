@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from byleave.guard.evaluation import Evaluation as Answer
     from byleave.guard.evaluation import Who
     from byleave.guard.guard import Guard
-    from byleave.guard.open import open_guard
+    from byleave.guard.open_guard import open_guard
     from byleave.policy.live_policy import LivePolicy as Policy
     from byleave.policy.load import compile_policy, load_policy
     from byleave.ruleset import Matcher, Operation, Outcome, Rule, Ruleset
@@ -32,7 +32,7 @@ _HOMES = {
     "Guard": "byleave.guard.guard",
     "TerminalAsker": "byleave.cli.terminal",
     "Who": "byleave.guard.evaluation",
-    "open_guard": "byleave.guard.open",
+    "open_guard": "byleave.guard.open_guard",
     "Matcher": "byleave.ruleset",
     "Operation": "byleave.ruleset",
     "Outcome": "byleave.ruleset",

@@ -7,7 +7,7 @@ import pytest
 
 from byleave.core.action import CommandAction
 from byleave.guard.evaluation import FOR_SESSION, NO, ONCE, ActionRequest, Pending, Question, Reply
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.policy.load import Workspace
 from command import byleave
 

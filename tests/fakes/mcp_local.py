@@ -10,7 +10,7 @@ from byleave.core.action import LOCAL, CallAction
 from byleave.gateway.local_tools import CallerAsker, LocalTools
 from byleave.guard.evaluation import Question, Who
 from byleave.guard.guard import Guard
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.policy.load import Workspace
 from byleave.toolhost.authorize import WithRunModes
 from byleave.toolhost.outcome import NeedsInput

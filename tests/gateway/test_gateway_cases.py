@@ -18,7 +18,7 @@ from byleave.gateway.context import client_approval
 from byleave.gateway.gateway import Gateway
 from byleave.gateway.interfaces import Caller, MessageContext
 from byleave.gateway.session import Session
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.policy.load import Workspace
 from command import COMMAND
 from fakes.mcp_servers import Asked, plain, run, web

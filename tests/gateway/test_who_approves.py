@@ -10,7 +10,7 @@ from msgspec import structs
 
 from byleave.gateway.context import client_approval
 from byleave.gateway.gateway import Gateway
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.store.approvals import APPROVED, now
 from fakes.mcp_sdk import LEGACY, MODERN, SHOP, Person, Place, at, by_pipe, eventually, over_http, talking, words
 from fakes.mcp_talk import FakeClient, FakeServer, Talk, Tree

@@ -16,7 +16,7 @@ from byleave.core.redact import Redactor
 from byleave.errors import InputError, UnsafePathError
 from byleave.guard.evaluation import ELSEWHERE, FOR_GOOD, FOR_SESSION, NO, NO_PERSON, ONCE, SILENCE, Who
 from byleave.guard.guard import Guard
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.guard.persist_rule import PersistentRule
 from byleave.guard.warnings import SensitiveWarnings
 from byleave.policy.load import Workspace

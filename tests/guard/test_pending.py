@@ -22,7 +22,7 @@ from byleave.guard.evaluation import (
     Reply,
 )
 from byleave.guard.guard import Guard
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.store.audit.query import Filter
 from scene import Scene
 

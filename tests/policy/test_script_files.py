@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from byleave.guard.evaluation import FOR_GOOD, FOR_SESSION, Question, Who
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.policy.command_lines import LARGEST, content_mark
 from byleave.policy.load import Workspace
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.policy.load import Workspace
 from byleave.toolhost.authorize import WithRunModes
 from byleave.toolhost.deadline import AnnouncingAsker, Deadline

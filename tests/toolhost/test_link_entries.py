@@ -11,7 +11,7 @@ import pytest
 from byleave.core.action import FileAction, MoveAction
 from byleave.core.redact import SecretFilter
 from byleave.errors import RequestError, UnsafePathError
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.policy.load import Workspace
 from byleave.sdk.context import Context
 from byleave.sdk.vfs_results import AccessDenied, AlreadyExists, InvalidParams, NotFound, VfsError

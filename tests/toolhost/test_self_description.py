@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from byleave.gateway import local_tools
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.policy.load import Workspace
 from byleave.toolhost import description
 from byleave.toolhost.deadline import Deadline

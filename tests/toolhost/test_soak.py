@@ -41,7 +41,7 @@ int main(void)
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> dict[str, Any]:
-    source, program = tmp_path / "tiny.c", tmp_path / "tiny"
+    source, program = tmp_path / "freestanding.c", tmp_path / "tiny"
     source.write_text(TINY)
     made = subprocess.run(["cc", "-O1", "-static", "-o", str(program), str(source)], check=False, capture_output=True)
     if made.returncode:

@@ -9,13 +9,13 @@ from typing import Any
 
 from byleave.core.redact import SecretFilter
 from byleave.errors import RequestError
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.policy.load import Workspace
 from byleave.protocol.jsonrpc import ACCESS_DENIED, INVALID_PARAMS
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.methods import MethodService
 from byleave.workspace.on_disk import ProjectOnDisk
-from workspace.test_opening_race import FORBIDDEN, LONGEST, RACE, Arena, arena, contents
+from workspace.test_safe_open_race import FORBIDDEN, LONGEST, RACE, Arena, arena, contents
 
 __all__ = ["arena"]
 

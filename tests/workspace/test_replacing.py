@@ -22,15 +22,15 @@ from byleave.core.decision import ALLOW, Verdict
 from byleave.core.permit import Permit
 from byleave.core.redact import SecretFilter
 from byleave.errors import RequestError, UnsafePathError
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.policy.load import Workspace
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.methods import MethodService
 from byleave.workspace import replacing
 from byleave.workspace.file_effects import move_file, write_file
 from byleave.workspace.on_disk import ProjectOnDisk
-from byleave.workspace.opening import Anchor
 from byleave.workspace.resolve import Root
+from byleave.workspace.safe_open import Anchor
 
 NO_PERSON = 65534
 OLD, NEW = b"old" * 5000, b"new!" * 50_000
@@ -429,7 +429,7 @@ def test_a_directory_that_is_swapped_in_stays(ground: Path, way: str, monkeypatc
 
 def test_a_name_that_comes_and_goes_is_given_up(ground: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (ground / "file").unlink()
-    monkeypatch.setattr("byleave.workspace.opening.put_new", _taken)
+    monkeypatch.setattr("byleave.workspace.safe_open.put_new", _taken)
     with Anchor.open(str(ground)) as anchor, pytest.raises(UnsafePathError, match="kept changing"):
         anchor.write_bytes("file", NEW, create=True, update=True)
 

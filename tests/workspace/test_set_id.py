@@ -10,8 +10,8 @@ from byleave.core.action import FileAction, MoveAction
 from byleave.core.decision import ALLOW, Verdict
 from byleave.core.permit import Permit
 from byleave.workspace.file_effects import move_file, write_file
-from byleave.workspace.opening import Anchor
 from byleave.workspace.resolve import Root
+from byleave.workspace.safe_open import Anchor
 
 BITS = {"set-user-id": stat.S_ISUID, "set-group-id": stat.S_ISGID, "both": stat.S_ISUID | stat.S_ISGID}
 

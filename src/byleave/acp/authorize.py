@@ -17,7 +17,7 @@ from byleave.core.fs_rules import FsTarget, is_under
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.approval_key import input_pin
 from byleave.guard.evaluation import UNASKED, ActionRequest, Evaluation, Pending, Reply
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.policy.dirs import find_root, real_path
 from byleave.policy.load import Workspace
 from byleave.text import shown

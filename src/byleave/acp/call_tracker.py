@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from byleave.acp.odd_lines import decoded_somehow, kind_of_update
 from byleave.acp.tracked_calls import ENDED
+from byleave.acp.unreadable_lines import decoded_somehow, kind_of_update
 from byleave.core.action import OtherAction
 from byleave.guard.guard import OBSERVED
 from byleave.translate.call import ToolCall, as_own_question, is_own_question

@@ -19,7 +19,6 @@ from msgspec import Struct, structs
 from byleave.acp import permission_request
 from byleave.acp.authorize import CallAuthorizer
 from byleave.acp.call_tracker import CallTracker, UnreadError
-from byleave.acp.odd_lines import decoded, has_inner_ends, id_key, ids_in, may_hold, methods_in, opened, read_somehow
 from byleave.acp.permission_request import (
     ALLOW_ALWAYS,
     ALLOW_ONCE,
@@ -50,6 +49,16 @@ from byleave.acp.requests import (
 )
 from byleave.acp.sessions import AcpSessions
 from byleave.acp.tracked_calls import Screen
+from byleave.acp.unreadable_lines import (
+    decoded,
+    has_inner_ends,
+    id_key,
+    ids_in,
+    may_hold,
+    methods_in,
+    opened,
+    read_somehow,
+)
 from byleave.acp.versions import INITIALIZE, Versions
 from byleave.guard.evaluation import (
     CANCELLED,

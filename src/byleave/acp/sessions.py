@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from byleave.acp.odd_lines import decoded_somehow, opened
 from byleave.acp.tracked_calls import TrackedCalls
+from byleave.acp.unreadable_lines import decoded_somehow, opened
 from byleave.core.action import CommandAction
 from byleave.policy.dirs import real_path
 from byleave.shell.reader import read_command

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from byleave.acp.odd_lines import decoded, may_hold
 from byleave.acp.requests import MalformedRequestError
+from byleave.acp.unreadable_lines import decoded, may_hold
 from byleave.protocol.json_members import repeats_a_name
 from byleave.text import shown
 

@@ -25,7 +25,7 @@ from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.action import LOCAL, CallAction
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.evaluation import Who
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.protocol.content import text_block
 from byleave.protocol.lines import LineBuffer, TooLong
 from byleave.text import quoted, shown, shown_lines

@@ -245,7 +245,7 @@ def _search(workspace: Workspace, written: Sequence[str]) -> DoctorFinding:
 
 
 def _opening() -> DoctorFinding:
-    from byleave.workspace.openers import openat2, works
+    from byleave.workspace.openat import openat2, works
 
     if works(openat2):
         return DoctorFinding(GOOD, "race-free opening", "openat2")

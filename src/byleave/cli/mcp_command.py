@@ -30,7 +30,7 @@ from byleave.gateway.pins import HAS_CHANGED, hidden_characters, named_character
 from byleave.gateway.server_info import WELCOME_TIME
 from byleave.gateway.server_listing import KINDS
 from byleave.gateway.spawn import BEHIND
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.store.tool_definitions import INSTRUCTIONS
 from byleave.text import quoted, shown, shown_lines
 from byleave.toolhost.authorize import WithRunModes

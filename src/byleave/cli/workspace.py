@@ -8,7 +8,7 @@ import os
 from byleave.cli.output import say_verbose, warn
 from byleave.errors import InputError
 from byleave.guard.evaluation import Who
-from byleave.guard.open import guard_for
+from byleave.guard.open_guard import guard_for
 from byleave.policy.compile import RUN_TOOL
 from byleave.policy.layers import ENCLOSING
 from byleave.policy.load import Workspace

@@ -1,7 +1,7 @@
 """Which places path rules close: what a `deny` or an `ask` of `rules` says of one operation, as patterns to look for.
 
 Pure. A pattern says where to look; what was found there is decided by the rules themselves, in their order, so that an
-earlier `allow` still opens what a later `deny` closes. The search on the disk is workspace.covered's.
+earlier `allow` still opens what a later `deny` closes. The search on the disk is workspace.closed_paths's.
 """
 
 from byleave.core.decision import ALLOW

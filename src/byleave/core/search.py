@@ -1,7 +1,7 @@
 """Decide a search by the files that it can select by a pattern for their names: it reads every one of them.
 
 Pure. What a pattern selects: `selection`. Which closed places exist below the start was looked for before
-(workspace.covered). Start at `decide_selected`.
+(workspace.closed_paths). Start at `decide_selected`.
 """
 
 from byleave.core.decision import ASK, CODES, VERBS, Verdict

@@ -2,7 +2,7 @@
 
 The policy is looked at again five times a second, so that an edited file holds for every client soon, whether or not
 one calls: servers whose configuration has changed are let go of, and every client learns that its lists may have
-changed. Sessions stay. A file that is still being written says what it said before (`policy.file_settling`).
+changed. Sessions stay. A file that is still being written says what it said before (`policy.debounce`).
 
 What all sessions share is in `context` and `server_pool`; what each client has is its `Session`.
 """

@@ -40,7 +40,8 @@ from byleave.toolhost.description import (
     is_asked,
 )
 from byleave.toolhost.handles import Handles
-from byleave.toolhost.host import ToolHost, ToolInvocation, timing_of
+from byleave.toolhost.host import ToolHost, ToolInvocation
+from byleave.toolhost.limits import timing_of
 from byleave.toolhost.outcome import CompletedOutcome, FailedOutcome, NeedsInput, StateOutcome, broken, outcome_tree
 from byleave.toolhost.process import OWN_TOOLS
 

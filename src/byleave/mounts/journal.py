@@ -22,7 +22,7 @@ from byleave.errors import MountError, StateError
 from byleave.store.approvals import REVOKED, Approval
 from byleave.text import quoted, sentence_list
 from byleave.user_files import Lock, make_private_directory, read_private, sweep_unfinished, write_private
-from byleave.workspace.openers import HOLD_DIRECTORY, Closing, walk
+from byleave.workspace.openat import HOLD_DIRECTORY, Closing, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -27,7 +27,7 @@ from byleave.shell.reader import DIALECTS, loose_words, read_command
 from byleave.shell.syntax.redirects import WRITING, is_descriptor_file
 from byleave.text import shown
 from byleave.user_files import digest
-from byleave.workspace.covered import Covered, covered_below
+from byleave.workspace.closed_paths import Covered, covered_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from byleave.core.fs_rules import is_under
 from byleave.core.paths import collapse
 from byleave.core.patterns import ANY_DEPTH
 from byleave.errors import ConfigError, ConfigErrors, StateError, UnsafePathError
+from byleave.policy.debounce import Settling
 from byleave.policy.dirs import (
     CONFIG_FILE,
     FOREIGN_FILES,
@@ -25,7 +26,6 @@ from byleave.policy.dirs import (
     is_trusted_owner,
     real_path,
 )
-from byleave.policy.file_settling import Settling
 from byleave.policy.normalize import AT
 from byleave.policy.trust import open_project_file
 from byleave.record import Record

@@ -154,7 +154,7 @@ class LivePolicy:
         from byleave.core.closed_places import ClosedPlaces
         from byleave.core.search import SearchedFiles
         from byleave.core.selection import selection_of
-        from byleave.workspace.covered import covered_below
+        from byleave.workspace.closed_paths import covered_below
 
         root, policy = self.root, self.compiled.policy
         closed = ClosedPlaces(policy, "read", root=root.path, agent=action.agent, operation="search")

@@ -2,7 +2,7 @@
 
 `Workspace` knows whose files, approvals and records belong to one root. `Workspace.load` reads the layers
 (`policy.layers`), compiles them (`policy.compile`) and returns a `LivePolicy`, which reads and compiles again when a
-file changes. The guard on top of it: `guard.open`.
+file changes. The guard on top of it: `guard.open_guard`.
 """
 
 import os
@@ -11,8 +11,8 @@ from byleave import __version__
 from byleave.errors import ConfigErrors, InputError
 from byleave.policy.compile import Compiled, compile_layers
 from byleave.policy.context import CompileContext
+from byleave.policy.debounce import file_stamp
 from byleave.policy.dirs import UserDirs, check_session_name, find_homes, find_root, real_path
-from byleave.policy.file_settling import file_stamp
 from byleave.policy.layers import LOCAL, PROJECT, Layer, LayerFiles, inline_layer
 from byleave.policy.live_policy import LivePolicy
 from byleave.policy.trust import ProjectTrust

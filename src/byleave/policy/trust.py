@@ -66,8 +66,8 @@ class ProjectTrust:
 
 def open_project_file(root: "Root", name: str) -> int:
     """Open a file of the workspace for reading; what leads out of it is refused."""
-    from byleave.workspace.openers import walk
-    from byleave.workspace.opening import Anchor
+    from byleave.workspace.openat import walk
+    from byleave.workspace.safe_open import Anchor
 
     place = root.resolve_input(name)
     if isinstance(place, RefusedPath):

@@ -31,7 +31,7 @@ from byleave.errors import SandboxError, StateError
 from byleave.sandbox.reserved_names import NoWayError, ReservedName, ReservedNames, entry_tree, is_canonical, read_entry
 from byleave.text import quoted
 from byleave.user_files import make_private_directory, read_private, sweep_unfinished, write_private
-from byleave.workspace.openers import Closing
+from byleave.workspace.openat import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

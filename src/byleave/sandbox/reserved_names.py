@@ -18,7 +18,7 @@ from byleave.core.paths import collapse
 from byleave.policy.dirs import HELD_MODE
 from byleave.text import quoted
 from byleave.user_files import read_all
-from byleave.workspace.openers import HOLD_DIRECTORY, Closing, walk
+from byleave.workspace.openat import HOLD_DIRECTORY, Closing, walk
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable

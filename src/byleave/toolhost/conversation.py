@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.protocol.vfs import HostSide, ToolMessage
+    from byleave.toolhost.limits import Timing
     from byleave.toolhost.process import ToolProcess
 
 _PIECE = 64 << 10  # bytes read at once; they are the most that can be queued beyond the limit
@@ -48,14 +49,6 @@ _STDERR = 64 << 10  # bytes of the end of standard error that are kept
 _LAST_PIECES = 64  # that are read when the process is gone; a pipe holds at most 16 of them
 _GRACE = 1.0  # seconds that a slow request may be late with its own time-out, or with its end
 _LONGEST_WAIT = 3600_000  # milliseconds in one go; poll takes no more than a C int
-
-
-class Timing(Struct, frozen=True):
-    """How long things may take, in seconds: the tool between two requests, stopping, everything together."""
-
-    request: float = 60.0
-    cancel: float = 5.0
-    wall: float | None = None
 
 
 class ConversationEnd(Struct, frozen=True):

@@ -14,7 +14,8 @@ from byleave.errors import ByleaveError, ConfigErrors
 from byleave.protocol.content import RUNNING, STOPPED, ToolFailure, Update
 from byleave.text import quoted, shown
 from byleave.toolhost.description import ACTIONS
-from byleave.toolhost.host import VFS, ToolInvocation, outcome_of, timing_of
+from byleave.toolhost.host import VFS, ToolInvocation, outcome_of
+from byleave.toolhost.limits import timing_of
 from byleave.toolhost.outcome import CompletedOutcome, FailedOutcome, NeedsInput, StateOutcome, broken
 
 if TYPE_CHECKING:

@@ -18,19 +18,19 @@ from byleave.core.redact import SecretFilter
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.evaluation import UNKNOWN
 from byleave.protocol.content import WAITING, read_content
-from byleave.protocol.vfs import LONGEST_LINE, METHODS, Failed, Finished, HostSide, StateChanged
+from byleave.protocol.vfs import METHODS, Failed, Finished, HostSide, StateChanged
 from byleave.text import quoted
 from byleave.toolhost.codec import TOOLS
 from byleave.toolhost.context import FORMAT_ARGUMENTS, RUN, access_tree, context_tree
-from byleave.toolhost.conversation import Conversation, Timing
+from byleave.toolhost.conversation import Conversation
 from byleave.toolhost.deadline import Deadline, current_deadline
 from byleave.toolhost.description import NOTHING, SelfDescription, ask_tool, is_asked
+from byleave.toolhost.limits import line_limit, size_limit, timing_of
 from byleave.toolhost.methods import READING, MethodService
 from byleave.toolhost.outcome import CancelledOutcome, FailedOutcome, NeedsInput, broken, completed
 from byleave.toolhost.process import OWN_TOOLS, ToolProcess, ToolSandboxes
 from byleave.toolhost.stdio_runtime import run_plain
 from byleave.user_files import digest
-from byleave.workspace.file_effects import LARGEST_FILE
 from byleave.workspace.on_disk import ProjectOnDisk
 
 if TYPE_CHECKING:
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from byleave.workspace.project import FileMatches, Query
 
 VFS = "vfs"
-_ESCAPED = 6  # bytes that JSON may take for one, at most
-_ROOM = 1 << 20  # bytes of a line beside the content
 
 
 class ToolInvocation(Struct, frozen=True):
@@ -176,7 +174,7 @@ class ToolHost:
             self._end = end
 
         self.running = None
-        limit = limit_of(tool)
+        limit = size_limit(tool)
         return run_plain(
             sandboxes, given, timing_of(tool), cancel, decide, begun=begun, limit=limit, reads_only=describes
         )
@@ -207,8 +205,8 @@ class ToolHost:
     ) -> tuple[Conversation, bytes]:
         """Start a mediated tool, and return the conversation with it and its first line."""
         sandboxes = self._sandboxes_of(tool)
-        limit = limit_of(tool)
-        side = HostSide(TOOLS, limit=max(LONGEST_LINE, limit * _ESCAPED + _ROOM))
+        limit = size_limit(tool)
+        side = HostSide(TOOLS, limit=line_limit(tool))
         service = self._service(tool, call, sandboxes, limit)
         first = side.init(_tool_tree(tool, call), self._context(tool, call, sandboxes), service.methods)
         process = sandboxes.start_mediated()
@@ -346,19 +344,6 @@ class ToolHost:
 
 def _nothing() -> None:
     """Nothing runs."""
-
-
-def timing_of(tool: CompiledTool) -> Timing:
-    """Return how long things may take for this tool."""
-    limits, usual = tool.settings.get("limits", {}), Timing()
-    request = float(limits.get("request_timeout", usual.request))
-    return Timing(request, float(limits.get("cancel_timeout", usual.cancel)), tool.limits.wall_time)
-
-
-def limit_of(tool: CompiledTool) -> int:
-    """Return how many bytes one file, body or stream of this tool may have."""
-    limit: int = tool.settings.get("limits", {}).get("max_file_size", LARGEST_FILE)
-    return limit
 
 
 def _tool_tree(tool: CompiledTool, call: ToolInvocation) -> dict[str, Any]:

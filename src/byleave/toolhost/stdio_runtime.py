@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.net.proxy import Decide
-    from byleave.toolhost.conversation import Timing
+    from byleave.toolhost.limits import Timing
     from byleave.toolhost.outcome import Outcome
     from byleave.toolhost.process import ProcessOutput, ToolSandboxes
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from byleave.core.fs_rules import FsTarget, RefusedPath, is_under
 from byleave.errors import SandboxError, UnsafePathError
 from byleave.text import quoted, shown
-from byleave.workspace.openers import Closing
-from byleave.workspace.opening import Anchor
+from byleave.workspace.openat import Closing
 from byleave.workspace.project import DIRECTORY, FILE, OTHER, FileMetadata, inside
+from byleave.workspace.safe_open import Anchor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

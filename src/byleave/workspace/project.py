@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     MayRead = Callable[[str], bool]  # a path relative to the project; what may not be read is not searched
 
     class ProjectFiles(Protocol):
-        """The files of one project. Errors are those of `workspace.opening`: OSError, or UnsafePathError."""
+        """The files of one project. Errors are those of `workspace.safe_open`: OSError, or UnsafePathError."""
 
         @property
         def display_root(self) -> str:

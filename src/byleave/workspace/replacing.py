@@ -17,7 +17,7 @@ import errno
 import os
 import stat
 
-from byleave.workspace.openers import libc
+from byleave.workspace.openat import libc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

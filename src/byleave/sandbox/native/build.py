@@ -20,7 +20,7 @@ from byleave.text import quoted
 from byleave.user_files import digest, make_private_directory
 
 SOURCES = ("launcher.c", "trace.c", "broker.c")
-LEAN_SOURCES = ("launcher.c", "tiny.c")
+LEAN_SOURCES = ("launcher.c", "freestanding.c")
 HEADERS = ("launcher.h",)
 LEAN, FULL = "lean", "full"
 NO_LAUNCHER = "launcher"  # the `step` of the error if there is none

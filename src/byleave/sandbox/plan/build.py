@@ -40,7 +40,7 @@ from byleave.sandbox.plan.plan import (
 from byleave.sandbox.plan.private_files import prefix_secrets, started_among, without_chosen
 from byleave.sandbox.plan.protected_paths import ProtectedBelow, keep_protected, protected_below
 from byleave.text import quoted
-from byleave.workspace.covered import covered_below
+from byleave.workspace.closed_paths import covered_below
 from byleave.workspace.resolve import Root
 
 if TYPE_CHECKING:

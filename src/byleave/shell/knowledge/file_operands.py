@@ -1,6 +1,6 @@
 """How the operands and options of one command become names of files with roles: what is read, written, deleted, run.
 
-`NamedFiles` reads a program that has an entry in `file_table`; `loose` reads one that has none.
+`NamedFiles` reads a program that has an entry in `program_files`; `loose` reads one that has none.
 """
 
 from byleave.shell.knowledge.options import module_at, scan

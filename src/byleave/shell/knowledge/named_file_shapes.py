@@ -1,6 +1,6 @@
 """Ways of naming files that a role for each operand does not say: copying, packing, fetching, revisions.
 
-Each shape takes the words of one command and yields what they name. Which program has which: `file_table`.
+Each shape takes the words of one command and yields what they name. Which program has which: `program_files`.
 """
 
 from __future__ import annotations

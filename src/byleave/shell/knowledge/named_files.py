@@ -1,17 +1,14 @@
 """Which files a command names, and what it does to them: read, write, delete, execute.
 
-Pure: words in, names out. The knowledge is in `file_table`; how operands and options become roles is in
+Pure: words in, names out. The knowledge is in `program_files`; how operands and options become roles is in
 `file_operands`. Words known only at run time are kept as names without a text. It errs towards naming more: what no
 rule closes adds nothing.
 """
 
 from byleave.shell.knowledge.file_operands import NamedFiles, in_texts, loose, text_of
-from byleave.shell.knowledge.file_table import FILES, MOVES, MOVING_OPERANDS
 from byleave.shell.knowledge.options import module_at, scan, scan_words
-from byleave.shell.knowledge.possible_files import (
-    EXECUTE,
-    PossibleFile,
-)
+from byleave.shell.knowledge.possible_files import EXECUTE, PossibleFile
+from byleave.shell.knowledge.program_files import FILES, MOVES, MOVING_OPERANDS
 from byleave.shell.knowledge.programs import BUILT_IN, ProgramTables
 
 TYPE_CHECKING = False

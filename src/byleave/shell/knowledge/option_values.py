@@ -9,7 +9,7 @@ In front of a command, or exported, a variable is harmless when a list says so, 
 can mean anything to a program: the name is of no known family, and the value is a plain word.
 """
 
-from byleave.shell.knowledge.table import VARIABLES
+from byleave.shell.knowledge.programs_table import VARIABLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

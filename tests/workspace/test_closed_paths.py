@@ -9,7 +9,7 @@ import pytest
 from byleave.core.closed_places import ClosedPlaces, Covered
 from byleave.core.selection import Selection
 from byleave.policy.load import Workspace
-from byleave.workspace.covered import covered_below
+from byleave.workspace.closed_paths import covered_below
 
 
 def _covered(root: Path, rules: list[dict[str, Any]], start: str = ".", op: str = "read", **more: Any) -> Covered:

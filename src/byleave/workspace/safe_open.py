@@ -12,7 +12,7 @@ path that keeps changing or is not canonical, a device, a FIFO, a socket, a file
 A descriptor holds a directory, not its name: if another process moves a directory away while it is being walked, the
 acting goes on in that very directory, which lay below the anchor when it was reached.
 
-Start at `Anchor`. How the kernel is asked: `openers`. How a file gets its whole content at once: `replacing`.
+Start at `Anchor`. How the kernel is asked: `openat`. How a file gets its whole content at once: `replacing`.
 """
 
 import errno
@@ -22,7 +22,7 @@ import stat
 from byleave.errors import TooLargeError, UnsafePathError
 from byleave.text import quoted
 from byleave.user_files import read_all
-from byleave.workspace.openers import HOLD, HOLD_DIRECTORY, OPEN_FILE, Closing, beneath, identity_of, link_found
+from byleave.workspace.openat import HOLD, HOLD_DIRECTORY, OPEN_FILE, Closing, beneath, identity_of, link_found
 from byleave.workspace.replacing import (
     SET_ID,
     DirectoryEntry,
@@ -38,7 +38,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Self
 
-    from byleave.workspace.openers import Opener
+    from byleave.workspace.openat import Opener
 
 _LIST_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _KNOWN_FLAGS = (

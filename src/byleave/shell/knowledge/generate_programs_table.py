@@ -1,4 +1,4 @@
-"""Write `table.py` from `programs.toml`: `python -m byleave.shell.knowledge.make_table`."""
+"""Write `programs_table.py` from `programs.toml`: `python -m byleave.shell.knowledge.generate_programs_table`."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import tomllib
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-HEADER = '''"""Made from `programs.toml` by `python -m byleave.shell.knowledge.make_table`; change it there."""
+HEADER = '''"""Made from `programs.toml` by `generate_programs_table`; change it there."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def source() -> dict[str, Any]:
 
 
 def rendered(tree: dict[str, Any]) -> str:
-    """Return the text of `table.py`."""
+    """Return the text of `programs_table.py`."""
     return HEADER + _assigned("PROGRAMS", tree["program"]) + "\n" + _assigned("VARIABLES", tree["variables"])
 
 
@@ -43,7 +43,7 @@ def _literal(value: Any) -> str:
 
 
 def main() -> None:
-    with open(os.path.join(HERE, "table.py"), "w") as file:
+    with open(os.path.join(HERE, "programs_table.py"), "w") as file:
         file.write(rendered(source()))
 
 

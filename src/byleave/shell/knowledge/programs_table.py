@@ -1,4 +1,4 @@
-"""Made from `programs.toml` by `python -m byleave.shell.knowledge.make_table`; change it there."""
+"""Made from `programs.toml` by `generate_programs_table`; change it there."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from byleave.guard.persist_rule import PersistentRule
-from byleave.policy.file_settling import STILL, STILL_OPEN, Settling, is_being_written
+from byleave.policy.debounce import STILL, STILL_OPEN, Settling, is_being_written
 from byleave.policy.layers import LayerFiles
 from scene import Scene
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from byleave.errors import UnsafePathError
-from byleave.workspace.openers import openat2, walk, works
-from byleave.workspace.opening import Anchor
+from byleave.workspace.openat import openat2, walk, works
+from byleave.workspace.safe_open import Anchor
 
 if TYPE_CHECKING:
-    from byleave.workspace.openers import Opener
+    from byleave.workspace.openat import Opener
 
 SWAPPER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "swapper.py")
 RACE = 2.5  # seconds for each strategy

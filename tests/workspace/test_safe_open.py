@@ -1,4 +1,4 @@
-"""What `workspace.opening` promises while nobody races it; `test_opening_race` adds the racing."""
+"""What `workspace.safe_open` promises while nobody races it; `test_safe_open_race` adds the racing."""
 
 import fcntl
 import os
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from byleave.errors import UnsafePathError
-from byleave.workspace import opening
-from byleave.workspace.openers import FirstThatWorks, openat2, walk, works
-from byleave.workspace.opening import Anchor
+from byleave.workspace import safe_open
+from byleave.workspace.openat import FirstThatWorks, openat2, walk, works
+from byleave.workspace.safe_open import Anchor
 
 if TYPE_CHECKING:
-    from byleave.workspace.openers import Opener
+    from byleave.workspace.openat import Opener
 
 LINUX = sys.platform == "linux"
 needs_linux = pytest.mark.skipif(not LINUX, reason="leases, seccomp and /proc are Linux")
@@ -761,9 +761,9 @@ def test_a_move_to_another_file_system_is_an_ordinary_condition(ground: Ground, 
 
 
 def test_importing_it_loads_nothing_slow() -> None:
-    source = os.path.dirname(os.path.dirname(os.path.dirname(opening.__file__)))
+    source = os.path.dirname(os.path.dirname(os.path.dirname(safe_open.__file__)))
     program = (
-        f"import sys; sys.path.insert(0, {source!r}); import byleave.workspace.opening; "
+        f"import sys; sys.path.insert(0, {source!r}); import byleave.workspace.safe_open; "
         "print(sorted({'ctypes', 'typing', 're', 'dataclasses', 'enum', 'pathlib', 'contextlib', 'functools'}"
         " & set(sys.modules)))"
     )
