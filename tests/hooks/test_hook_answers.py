@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from byleave.hooks.agent_tools import AGENTS
+from byleave.hooks.agents import AGENTS
 from hooks.hook_scene import HookScene, claude, cursor, gemini, opencode
 
 COMMANDS = {"allow": "touch allowed", "deny": "touch denied", "ask": "touch asked"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from byleave.hooks.agent_tools import AGENTS
+from byleave.hooks.agents import AGENTS
 from byleave.hooks.event_reader import LARGEST
 from command import byleave
 from hooks.hook_scene import ENTRY, PATIENCE, SOURCE, HookScene, claude

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byleave.errors import StateError
-from byleave.hooks.agent_tools import AGENTS
+from byleave.hooks.agents import AGENTS
 from byleave.hooks.install import (
     NotPlainError,
     add_item,

@@ -141,6 +141,6 @@ def test_an_event_of_no_interest_loads_hardly_anything(scene: HookScene) -> None
     loaded = loaded_by(scene, {"hook_event_name": "PostToolUse"})
     assert {name for name in loaded if name.startswith("byleave.")} <= {
         *("byleave.errors", "byleave.record", "byleave.text", "byleave.hooks", "byleave.core", "byleave.core.decision"),
-        *(f"byleave.hooks.{name}" for name in ("agent_tools", "event_reader", "hook")),
+        *(f"byleave.hooks.{name}" for name in ("agents", "event_reader", "hook")),
         *("byleave.store", "byleave.store.audit", "byleave.store.audit.records"),
     }

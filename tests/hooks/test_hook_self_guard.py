@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from byleave.hooks.agent_tools import AGENTS
+from byleave.hooks.agents import AGENTS
 from byleave.hooks.install import settings_file
 from hooks.hook_scene import HookScene, claude
 

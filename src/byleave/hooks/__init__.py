@@ -1,8 +1,8 @@
 """The hook in an agent's own hook system: one event in, the decision out, in each agent's own format.
 
-To add an agent, name it in `agent_tools` and give it an entry in each of these tables:
+To add an agent, name it in `agents` and give it an entry in each of these tables:
 
-- `agent_tools._NAMES`: what its own tools do.
+- `agents._NAMES`: what its own tools do.
 - `event_reader._READERS`: which of its events are tool calls, and how they are read.
 - `hook.NEUTRAL` and `hook._FORMATS`: how it is answered, without a decision and with one.
 - `snippets.PLACES`: which settings file holds the hook, and where in it.

@@ -37,7 +37,7 @@ def main(words: "list[str]") -> None:
 
 def _hook(words: "list[str]", flags: "dict[str, str]") -> "Hook":
     """Return what the words say. `install` writes them: what it would not write is an error."""
-    from byleave.hooks.agent_tools import AGENTS
+    from byleave.hooks.agents import AGENTS
     from byleave.hooks.event_reader import Hook
 
     if words not in [["hook", agent] for agent in AGENTS]:

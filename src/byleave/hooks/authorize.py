@@ -18,7 +18,7 @@ from byleave.errors import InputError, StateError
 from byleave.guard.approval_key import input_pin
 from byleave.guard.evaluation import ELSEWHERE, NO_PERSON, ActionRequest, Pending, Reply, Who
 from byleave.guard.open_guard import guard_for
-from byleave.hooks.agent_tools import CLAUDE_CODE, KINDS, OTHER, QUESTION, THINK
+from byleave.hooks.agents import CLAUDE_CODE, KINDS, OTHER, QUESTION, THINK
 from byleave.policy.dirs import find_homes, find_root
 from byleave.policy.layers import LOCAL, PROJECT
 from byleave.policy.load import Workspace

@@ -5,10 +5,10 @@ The scanner in C is used directly: the `json` package would load `re`, and a hoo
 The workspace is never taken from what a model chooses: agents move their working directory (`cd`, a command's own
 directory), and a model that could move the workspace along would choose the rules.
 
-Start at `read_tool_call`. What an agent's tools do: `agent_tools`. How each agent is answered: `hook.answer_text`.
+Start at `read_tool_call`. What an agent's tools do: `agents`. How each agent is answered: `hook.answer_text`.
 """
 
-from byleave.hooks.agent_tools import CLAUDE_CODE, CODEX, CURSOR, GEMINI, KINDS, OPENCODE
+from byleave.hooks.agents import CLAUDE_CODE, CODEX, CURSOR, GEMINI, KINDS, OPENCODE
 from byleave.record import Record
 from byleave.text import quoted
 

@@ -14,7 +14,7 @@ import sys
 
 from byleave.core.decision import ALLOW, DENY, WORDS
 from byleave.errors import ByleaveError, ConfigErrors
-from byleave.hooks.agent_tools import CLAUDE_CODE, CODEX, CURSOR, GEMINI, OPENCODE
+from byleave.hooks.agents import CLAUDE_CODE, CODEX, CURSOR, GEMINI, OPENCODE
 from byleave.hooks.event_reader import LARGEST, Hook, HookContext, UnreadableEventError, read_object, read_tool_call
 from byleave.record import Record
 from byleave.store.audit.records import encode

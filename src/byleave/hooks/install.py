@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.errors import StateError
-from byleave.hooks.agent_tools import CLAUDE_CODE, GEMINI, OPENCODE
+from byleave.hooks.agents import CLAUDE_CODE, GEMINI, OPENCODE
 from byleave.hooks.snippets import ENTRY, PLACES, SettingsFile, hook_words, is_ours, item
 from byleave.policy.dirs import real_path
 from byleave.text import quoted

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.hooks.agent_tools import CLAUDE_CODE, CODEX, CURSOR, GEMINI, OPENCODE
+from byleave.hooks.agents import CLAUDE_CODE, CODEX, CURSOR, GEMINI, OPENCODE
 from byleave.hooks.event_reader import BEFORE_MCP, BEFORE_READ, BEFORE_SHELL, BEFORE_TOOL
 
 if TYPE_CHECKING:

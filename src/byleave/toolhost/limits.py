@@ -1,7 +1,7 @@
 """What a tool may use of the host's time and memory: `[tools.NAME.limits]`, with the usual values.
 
-`size_limit` bounds one file, body, stream or result of a tool; `line_limit` follows from it, and bounds one message of a
-mediated tool, its result included. What the processes of a tool may use of the machine is `core.access.ProcessLimits`.
+`size_limit` bounds one file, body, stream or result of a tool; `line_limit` follows from it, and bounds one message of
+a mediated tool, its result included. What the processes of a tool may use of the machine is `core.access.ProcessLimits`.
 """
 
 from __future__ import annotations
@@ -42,5 +42,5 @@ def size_limit(tool: CompiledTool) -> int:
 
 
 def line_limit(tool: CompiledTool) -> int:
-    """Return how many bytes one message of this tool may have: as much content as it may send, however it is escaped."""
+    """Return how many bytes one message of this tool may have: as much content as it may send, escaped."""
     return max(LONGEST_LINE, size_limit(tool) * _ESCAPED + _ROOM)

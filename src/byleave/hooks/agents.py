@@ -1,4 +1,6 @@
-"""What the tools that agents come with do, by the agents' own names for them. Pure, and data.
+"""The agents that have hooks, and what the tools that each comes with do, by the agent's own names. Pure, and data.
+
+Adding an agent begins here; the docstring of the package lists the other tables.
 
 A name that is not here is an unknown tool: it needs approval, whatever the rules say. Bookkeeping (todos, sub-agents,
 reading what a command has printed) touches nothing by itself, and is `think`. A tool that asks the user something in
