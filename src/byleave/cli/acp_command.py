@@ -1,6 +1,6 @@
 """`byleave acp`: stand between an editor and an agent. Standard output is the editor's, and carries nothing of ours.
 
-The file behind `byleave acp --log`: one line of JSON for every request that was judged.
+The file behind `byleave acp --log`: one line of JSON for every request that the policy decided.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run(given: ParsedArguments) -> int:
         _refuse_misuse(given)
         return _sandboxed(given) if given.flag("sandbox") else _kept(given)
     except (ByleaveError, ConfigErrors) as error:
-        complain(f"byleave: {shown_lines(str(error))}")  # also with --json: nobody at the other end expects it
+        complain(f"byleave: {shown_lines(str(error))}")  # also with --json: the editor expects no JSON of ours
         return error.exit_code
 
 
@@ -172,7 +172,7 @@ def _refuse_home(given: ParsedArguments, workspace: Workspace) -> None:
 
 @contextmanager
 def _relay(given: ParsedArguments, workspace: Workspace) -> Iterator[Relay]:
-    """Yield what judges the conversation. It is closed here if it never came to one."""
+    """Yield the relay that decides about requests; close it where no conversation began."""
     from byleave.acp.relay import make_relay
 
     log = _open_log(given)
@@ -223,7 +223,7 @@ class RequestLog:
     What cannot be written is reported once. The audit log is the one that keeps something from being allowed.
     """
 
-    def __init__(self, path: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, path: str, report: Callable[[str], None]) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
         try:
             self._descriptor = os.open(path, flags, 0o600)
@@ -231,7 +231,7 @@ class RequestLog:
             problem = f"the log {quoted(path)} cannot be opened: {(error.strerror or str(error)).lower()}"
             raise InputError(problem, hint="name a file that you may write, in a directory that exists") from None
         self._path = path
-        self._tell: Callable[[str], None] | None = tell
+        self._report: Callable[[str], None] | None = report
 
     def write(self, tree: Mapping[str, Any]) -> None:
         """Append one object."""
@@ -240,9 +240,11 @@ class RequestLog:
         try:
             os.write(self._descriptor, line)
         except OSError as error:
-            if self._tell is not None:
-                self._tell(f"the log {quoted(self._path)} cannot be written: {(error.strerror or str(error)).lower()}")
-                self._tell = None
+            if self._report is not None:
+                self._report(
+                    f"the log {quoted(self._path)} cannot be written: {(error.strerror or str(error)).lower()}"
+                )
+                self._report = None
 
     def close(self) -> None:
         """Let go of the file."""

@@ -163,7 +163,7 @@ def _warnings(plan: InstallPlan, home: str) -> Iterator[str]:
     if plan.place.note:
         yield plan.place.note
     if find_homes(os.environ) != find_homes({"HOME": home}):
-        yield f"the hook heeds no variable: its configuration and its records are in {home}, as if none were set"
+        yield f"the hook reads no environment variable: its configuration and its records are in {home}"
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     if is_under(package, find_root(os.getcwd())):
         yield "byleave is installed inside this workspace: an agent that may write here can change it"

@@ -1,7 +1,7 @@
 """What a tool may use of the host's time and memory: `[tools.NAME.limits]`, with the usual values.
 
 `size_limit` bounds one file, body, stream or result of a tool; `line_limit` follows from it, and bounds one message of
-a mediated tool, its result included. What the processes of a tool may use of the machine is `core.access.ProcessLimits`.
+a mediated tool, its result included. What the processes of a tool may use of the machine: `core.access.ProcessLimits`.
 """
 
 from __future__ import annotations
