@@ -25,11 +25,11 @@ IMPURE_MODULES = frozenset(
     | {"tempfile", "threading", "asyncio", "signal", "urllib", "http", "ctypes", "fcntl", "platform", "locale"}
 )
 # `record` writes the `__init__` of value classes out as source, from the names of their fields.
-# `generate_programs_table` is no part of the package at run time: it turns the package's data into its table, by hand.
+# `generate_program_options` is no part of the package at run time: it turns the package's data into its table, by hand.
 EXCUSED = {
     ("record.py", "exec"),
-    ("shell/knowledge/generate_programs_table.py", "os"),
-    ("shell/knowledge/generate_programs_table.py", "open"),
+    ("shell/knowledge/generate_program_options.py", "os"),
+    ("shell/knowledge/generate_program_options.py", "open"),
 }
 
 # Each costs a third of an interpreter's start or more; `check` runs before every tool call.
@@ -113,7 +113,7 @@ ALSO_COLD = {
     "byleave.core.search": "a check of a search",
     "byleave.hooks.__main__": "the entry of a hook",
     "byleave.policy.mcp_json": "a project with .mcp.json",
-    "byleave.shell.knowledge.generate_programs_table": "writes a module that has it",
+    "byleave.shell.knowledge.generate_program_options": "writes a module that has it",
     "byleave.store.audit.table": "a hook that folds the audit log",
     "byleave.store.audit.table_writer": "the same",
     "byleave.workspace.openat": "a trusted project file",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from byleave.acp.editor_setup import setup_for
-from byleave.store.audit.text import said, what
+from byleave.cli.audit_text import said, what
 from command import byleave
 from fakes.acp_talk import Talk, update
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from byleave.shell.knowledge import generate_programs_table, programs_table
+from byleave.shell.knowledge import generate_program_options, program_options_table
 from byleave.shell.knowledge.dangers import dangerous_options
 from byleave.shell.knowledge.option_values import harmless_assignment
 from byleave.shell.knowledge.options import has_flag, subcommand, subcommand_is_unknown
@@ -26,15 +26,15 @@ KNOWN = (
 
 
 def test_the_made_table_is_the_written_one() -> None:
-    source = generate_programs_table.source()
-    assert (source["program"], source["variables"]) == (programs_table.PROGRAMS, programs_table.VARIABLES)
-    with open(programs_table.__file__, encoding="utf-8") as file:
-        assert file.read() == generate_programs_table.rendered(source)
+    source = generate_program_options.source()
+    assert (source["program"], source["variables"]) == (program_options_table.PROGRAMS, program_options_table.VARIABLES)
+    with open(program_options_table.__file__, encoding="utf-8") as file:
+        assert file.read() == generate_program_options.rendered(source)
 
 
-@pytest.mark.parametrize("name", programs_table.PROGRAMS)
+@pytest.mark.parametrize("name", program_options_table.PROGRAMS)
 def test_every_table_makes_sense(name: str) -> None:
-    check_keys(name, programs_table.PROGRAMS[name])
+    check_keys(name, program_options_table.PROGRAMS[name])
     assert BUILT_IN.table(name) is not None
 
 

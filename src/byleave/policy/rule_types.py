@@ -163,7 +163,7 @@ class RuleDefinition(ConfigTable):
 
 
 class Wrap(Struct, forbid_unknown_fields=True):
-    """How a program runs another; the keys are explained in shell/knowledge/programs.toml."""
+    """How a program runs another; the keys are explained in shell/knowledge/program_options.toml."""
 
     skip: int = 0
     transparent: bool = False
@@ -180,7 +180,7 @@ class Wrap(Struct, forbid_unknown_fields=True):
 
 
 class ProgramTable(Struct, forbid_unknown_fields=True):
-    """What a user adds to the knowledge of one program; the keys are explained in shell/knowledge/programs.toml."""
+    """What a user adds to what is known of one program; shell/knowledge/program_options.toml explains the keys."""
 
     like: str | None = None
     style: Literal["gnu", "word"] = "gnu"

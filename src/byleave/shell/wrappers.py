@@ -1,6 +1,6 @@
 """Commands that run other commands: each child is listed as a command of its own.
 
-Which program wraps what is data (`programs.toml`, key `wrap`; read in `wrapped`). In code are only those with a
+Which program wraps what is data (`program_options.toml`, key `wrap`; read in `wrapped`). In code are only those with a
 grammar of their own: the shell's own, those that run a command for each of many things, shells. Where the
 child is not certain the text is not understood; a program without an entry is simply a command.
 

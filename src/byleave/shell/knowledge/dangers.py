@@ -2,7 +2,7 @@
 
 Options that run other programs, options that write files, options that are not known to be harmless, and words known
 only at run time that could be such. A rule that merely names a program does not cover these. The knowledge is in
-`programs.toml` and in `harmless`.
+`program_options.toml` and in `harmless`.
 """
 
 from byleave.record import Record

@@ -3,13 +3,13 @@
 Each reader accepts what it knows and nothing else. Patterns are loaded when a value needs one: `re` takes longer than
 everything else here.
 
-Which variables leave alone what a command runs, reads or writes. The lists are data: `programs.toml`, `[variables]`.
+Which variables leave alone what a command runs, reads or writes. The lists are in `program_options.toml`.
 
 In front of a command, or exported, a variable is harmless when a list says so, or when neither its name nor its value
 can mean anything to a program: the name is of no known family, and the value is a plain word.
 """
 
-from byleave.shell.knowledge.programs_table import VARIABLES
+from byleave.shell.knowledge.program_options_table import VARIABLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Which files programs read, write, delete and execute by name: data beside the option tables (`programs.toml`).
+"""Which files programs read, write, delete and execute by name: data beside the option tables (`program_options.toml`).
 
 An entry says what the operands are, one role each, the last one repeated; what the values of options are, by role; and
 with which options a directory among the operands is walked. Roles:

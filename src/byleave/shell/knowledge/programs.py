@@ -1,7 +1,7 @@
 """What is known of programs: their options, what runs or writes, what wraps another command.
 
-The source is `programs.toml`; `generate_programs_table` writes `programs_table.py` from it, because reading TOML takes
-longer than the interpreter takes to start. Users add programs with `ProgramTables.extended`.
+The source is `program_options.toml`; `generate_program_options` writes `program_options_table.py` from it, because
+reading TOML takes longer than the interpreter takes to start. Users add programs with `ProgramTables.extended`.
 
 Option tables have a compact notation, one word an option:
 
@@ -21,7 +21,7 @@ it has a value), `:shell` (words become text of a shell's command).
 
 from byleave.record import Record
 from byleave.shell.knowledge.harmless import options_of
-from byleave.shell.knowledge.programs_table import PROGRAMS
+from byleave.shell.knowledge.program_options_table import PROGRAMS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

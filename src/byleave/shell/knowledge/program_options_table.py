@@ -1,4 +1,4 @@
-"""Made from `programs.toml` by `generate_programs_table`; change it there."""
+"""Made from `program_options.toml` by `generate_program_options`; change it there."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

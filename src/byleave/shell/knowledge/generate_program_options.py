@@ -1,4 +1,4 @@
-"""Write `programs_table.py` from `programs.toml`: `python -m byleave.shell.knowledge.generate_programs_table`."""
+"""Write `program_options_table.py` from `program_options.toml`; run as a module, by hand."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import tomllib
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-HEADER = '''"""Made from `programs.toml` by `generate_programs_table`; change it there."""
+HEADER = '''"""Made from `program_options.toml` by `generate_program_options`; change it there."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def source() -> dict[str, Any]:
-    """Return the tables as `programs.toml` has them."""
-    with open(os.path.join(HERE, "programs.toml"), "rb") as file:
+    """Return the tables as `program_options.toml` has them."""
+    with open(os.path.join(HERE, "program_options.toml"), "rb") as file:
         return tomllib.load(file)
 
 
 def rendered(tree: dict[str, Any]) -> str:
-    """Return the text of `programs_table.py`."""
+    """Return the text of `program_options_table.py`."""
     return HEADER + _assigned("PROGRAMS", tree["program"]) + "\n" + _assigned("VARIABLES", tree["variables"])
 
 
@@ -43,7 +43,7 @@ def _literal(value: Any) -> str:
 
 
 def main() -> None:
-    with open(os.path.join(HERE, "programs_table.py"), "w") as file:
+    with open(os.path.join(HERE, "program_options_table.py"), "w") as file:
         file.write(rendered(source()))
 
 
