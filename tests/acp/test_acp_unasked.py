@@ -23,7 +23,7 @@ def test_a_read_that_happened_against_a_rule_is_not_called_denied(tmp_path: Path
     [record] = talk.records()
     assert (said(record), what(record)) == (word, "read secret/key (unasked) (against a rule)")
     assert record["verdict"]["decision"] == "deny"  # what the policy would have said
-    assert "it was done without a question" in record["verdict"]["reason"]
+    assert "it was done before byleave saw it" in record["verdict"]["reason"]
 
 
 def test_a_list_names_it_as_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ def test_a_call_is_decoded_once_and_its_result_not_at_all(
         for module, name, seen in (
             *((message, "_any", decoded), (json_fast, "_any", decoded), (message, "_elements", split)),
             *((message, "_members", split), (message, "_server", split), (json_fast, "_parts", split)),
+            (json_fast, "_usual", split),
         ):
             monkeypatch.setattr(module, name, CountingDecoder(getattr(module, name), seen))
         answer = await client.call("shop__price", {"a": SENT.decode()})

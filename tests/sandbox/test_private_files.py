@@ -59,9 +59,10 @@ def root(tmp_path: Path) -> Path:
     return place
 
 
-def there(backend: str, root: Path, *words: str, options: tuple[str, ...] = ()) -> Done:
+def there(backend: str, root: Path, *words: str, options: tuple[str, ...] = (), state: Path | None = None) -> Done:
     """Run a program on a machine on which this backend is the best that works."""
-    home = {"BYLEAVE_HOME": str(root.parent / "byleave"), "HOME": str(root.parent / "home")}
+    state = state or root.parent
+    home = {"BYLEAVE_HOME": str(state / "byleave"), "HOME": str(state / "home")}
     before = [] if backend == NAMESPACES else on_such_a_machine(bwrap=backend == BWRAP, place=root.parent)
     done = subprocess.run(
         [*before, *COMMAND, "run", "-q", *options, "--root", str(root), "--", *words],
@@ -125,8 +126,8 @@ def test_a_program_that_only_root_may_read_is_run_if_it_is_named(among_the_syste
     assert (done.out, "ermission" in done.err or "o such" in done.err) == ("ran\n", True), done
 
 
-def test_private_files_of_the_workspace_are_the_policys(among_the_systems: Path) -> None:
-    done = there(NAMESPACES, among_the_systems, "cat", "key", "closed/key")
+def test_private_files_of_the_workspace_are_the_policys(among_the_systems: Path, tmp_path: Path) -> None:
+    done = there(NAMESPACES, among_the_systems, "cat", "key", "closed/key", state=tmp_path)
     assert (done.code, done.out) == (0, "contentcontent"), done
 
 
