@@ -7,8 +7,8 @@ import pytest
 
 from byleave.guard.evaluation import FOR_GOOD, FOR_SESSION, Question, Who
 from byleave.guard.open_guard import guard_for
-from byleave.policy.command_lines import LARGEST, content_mark
 from byleave.policy.load import Workspace
+from byleave.policy.script_files import LARGEST, content_mark
 
 pytestmark = pytest.mark.long
 

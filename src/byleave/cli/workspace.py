@@ -7,8 +7,6 @@ import os
 
 from byleave.cli.output import say_verbose, warn
 from byleave.errors import InputError
-from byleave.guard.evaluation import Who
-from byleave.guard.open_guard import guard_for
 from byleave.policy.compile import RUN_TOOL
 from byleave.policy.layers import ENCLOSING
 from byleave.policy.load import Workspace
@@ -103,6 +101,8 @@ def _made_up(given: "ParsedArguments") -> "Layer":
 
 def confining_guard(given: "ParsedArguments", workspace: "Workspace", policy: "LivePolicy") -> "Guard":
     """Return the guard that answers and records what a program in the sandbox requests. Close it in the end."""
+    from byleave.guard.open_guard import guard_for  # `check` needs no guard
+
     session = given.one("session")
     return guard_for(
         workspace, DOOR, session=session if session is not None else "default", policy=policy, client_approves=None
@@ -111,6 +111,7 @@ def confining_guard(given: "ParsedArguments", workspace: "Workspace", policy: "L
 
 def decided_by(guard: "Guard") -> "Decide":
     """Return what answers for a sandbox by a guard, which records each decision."""
+    from byleave.guard.evaluation import Who
 
     def decide(action: "dict[str, Any]") -> "Any":
         return guard.check(action, Who(None, "default")).verdict

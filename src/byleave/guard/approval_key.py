@@ -10,8 +10,8 @@ import os
 from byleave.core.action import CommandAction, action_tree
 from byleave.core.fs_rules import FsTarget
 from byleave.errors import InputError
-from byleave.policy.command_lines import content_mark
 from byleave.policy.dirs import real_path
+from byleave.policy.script_files import content_mark
 from byleave.store.audit.records import encode
 from byleave.user_files import digest
 

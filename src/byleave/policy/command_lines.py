@@ -1,15 +1,11 @@
-"""From the text of a command to the `CommandLine` that the rules decide: its commands, directories, files and scripts.
+"""From the text of a command to the `CommandLine` that the rules decide: its commands, directories and files.
 
 `LineReader` reads the text and resolves its paths. Reading is pure and remembered; what looks at the disk is done anew
 each time. `with_covered` looks for closed places below the directories that a command walks, once for each directory.
-
-The scripts that a line runs are marked by their content, because a yes is for that content. Scripts are what a command
-executes by name, what it gives to an interpreter, and the recipes that `make` and its like read by default. What those
-files read or import themselves is not followed.
+The scripts that a line runs: `script_files`.
 """
 
 import os
-from itertools import pairwise
 from time import monotonic
 
 from byleave.core.closed_places import ClosedPlaces
@@ -22,11 +18,9 @@ from byleave.policy.named_files import FileFinder, makes_links, own_place
 from byleave.shell.knowledge.command_facts import CommandFacts
 from byleave.shell.knowledge.named_files import moving_values, named_files
 from byleave.shell.knowledge.option_values import DIRECTORIES, harmless_assignment, harmless_in_shell
-from byleave.shell.knowledge.program_input import is_interpreter, plain_name
 from byleave.shell.reader import DIALECTS, loose_words, read_command
 from byleave.shell.syntax.redirects import WRITING, is_descriptor_file
 from byleave.text import shown
-from byleave.user_files import digest
 from byleave.workspace.closed_paths import Covered, covered_below
 
 TYPE_CHECKING = False
@@ -341,76 +335,3 @@ def _protected_of_kind(file: "NamedFile", top: FsTarget, protected: "Protected",
                 if kept is not None:
                     return path if root.relative(path) is None else root.relative(path)
     return None
-
-
-LARGEST = 4 << 20  # bytes of a script that are read; of a larger file the kernel's own marks of change count
-_SCRIPT_ENDS = (".py", ".sh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".bash", ".zsh")
-_PACKAGE = ("package.json",)
-# What these programs run is in files that they find by themselves.
-RECIPES = {
-    **dict.fromkeys(["make", "gmake"], ("GNUmakefile", "makefile", "Makefile")),
-    **dict.fromkeys(["npm", "pnpm", "yarn", "bun"], _PACKAGE),
-    "just": ("justfile", "Justfile", ".justfile"),
-    "task": ("Taskfile.yml", "Taskfile.yaml"),
-    "rake": ("Rakefile", "rakefile"),
-    "tox": ("tox.ini",),
-    "nox": ("noxfile.py",),
-    "invoke": ("tasks.py",),
-    "fab": ("fabfile.py",),
-}
-_RECIPE_OPTIONS = ("-f", "--file", "--makefile", "--justfile", "--taskfile", "--rakefile")
-
-
-def scripts_of(line: "CommandLine") -> tuple[str, ...]:
-    """Return the canonical paths of the scripts that a line runs, as far as it names them."""
-    found: list[str] = []
-    interprets = False
-    for part, argv in zip(line.parts, line.argvs, strict=False):
-        found += [each.place.canonical for each in part.files if each.op == "exec" and isinstance(each.place, FsTarget)]
-        if part.name is None:
-            continue
-        interprets = interprets or is_interpreter(part.name)
-        for directory in part.directories or ():
-            found += _in_directory(part, argv, directory)
-    if interprets:  # `sh < run.sh`
-        read = [each.place for each in line.redirections if not each.writes]
-        found += [place.canonical for place in read if isinstance(place, FsTarget)]
-    return tuple(dict.fromkeys(found))
-
-
-def _in_directory(part: "MatchPart", argv: tuple[str | None, ...], directory: str) -> "Iterator[str]":
-    name = plain_name(part.name or "")
-    operands = [word for word in argv[1:] if word is not None and not word.startswith("-")]
-    if is_interpreter(part.name):
-        scripts = [path for word in operands if os.path.isfile(path := os.path.join(directory, word))]
-        yield from (os.path.realpath(path) for path in scripts[:1])
-    elif (part.name or "").endswith(_SCRIPT_ENDS) and os.path.isfile(os.path.join(directory, part.name or "")):
-        yield os.path.realpath(os.path.join(directory, part.name or ""))  # `uv run x.py`
-    if name in RECIPES:
-        named = [word for before, word in pairwise(argv) if before in _RECIPE_OPTIONS]
-        named += [word.partition("=")[2] for word in argv[1:] if word is not None and word.startswith("--")]
-        named += [word[2:] for word in argv[1:] if word is not None and word.startswith("-f")]
-        for file in (*RECIPES[name], *[word for word in named if word]):
-            if os.path.isfile(path := os.path.join(directory, file)):
-                yield os.path.realpath(path)
-
-
-def content_mark(path: str) -> str:
-    """Return what stands for the content of a file: its hash, or how it last changed where it cannot be read whole."""
-    try:
-        with open(path, "rb", opener=_open_quickly) as file:
-            content = file.read(LARGEST + 1)
-        if len(content) <= LARGEST:
-            return digest(content)
-    except OSError:
-        pass
-    try:
-        seen = os.stat(path)
-    except OSError:
-        return "missing"
-    return f"{seen.st_dev}.{seen.st_ino}.{seen.st_size}.{seen.st_mtime_ns}.{seen.st_ctime_ns}"
-
-
-def _open_quickly(path: str, flags: int) -> int:
-    """Open a file without waiting for a writer, should it be a pipe by now."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -271,7 +271,7 @@ def _resolved_line(action: CommandAction, line: "CommandLine", verdict: "Verdict
     """Return the verdict on a line, with what a person's yes to it would be for."""
     scripts: tuple[str, ...] = ()
     if verdict.decision is not DENY:
-        from byleave.policy.command_lines import scripts_of
+        from byleave.policy.script_files import scripts_of
 
         scripts = scripts_of(line)
     wraps = any(part.wraps == "opaque" for part in line.parts)
