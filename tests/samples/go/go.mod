@@ -1,0 +1,3 @@
+module sample.test/report
+
+go 1.19

@@ -1,0 +1,5 @@
+"""What is in stock."""
+
+from inventory.stock import Item, Stock
+
+__all__ = ["Item", "Stock"]
