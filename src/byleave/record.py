@@ -79,6 +79,16 @@ def _initialiser(made: type, fields: tuple[str, ...], defaults: "dict[str, Any]"
     return scope["__init__"]
 
 
+def compile_initialisers() -> None:
+    """Give every class that is known by now its real `__init__`: for a process that others are forked from."""
+    waiting: list[Any] = list(Record.__subclasses__())
+    while waiting:
+        made = waiting.pop()
+        waiting += made.__subclasses__()
+        if made._fields and getattr(made.__init__, "__qualname__", "").startswith(_on_first_use.__name__):
+            made.__init__ = _initialiser(made, made._fields, made._defaults)  # noqa: SLF001 -- a record of ours
+
+
 class Record(metaclass=_RecordType):
     """Base of all values: compared by content, never changed."""
 

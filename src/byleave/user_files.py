@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Value = TypeVar("Value")
 
 
-_FORMAT = 3  # raise it when what a parse yields changes its shape
+_FORMAT = 4  # raise it when what a parse yields changes its shape
 _LARGEST_MEMORY = 1 << 28
 
 

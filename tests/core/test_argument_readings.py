@@ -358,23 +358,23 @@ def test_no_schema_makes_the_check_slow() -> None:
         {"anyOf": [{"$ref": "#"}, {"$ref": "#"}], "type": "string"},
         schema_of(v=doubling),
     ]
-    started = time.perf_counter()
+    started = time.process_time()
     for schema in circles:
         assert InputSchema(schema).problem({"v": 5}) is not None
         assert answer("deny", {"equals": 5}, {"v": "5"}, schema) == "deny"
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.long
 def test_no_arguments_make_the_check_slow() -> None:
     many: Any = {"v": ['["5"]'] * 50_000}
-    started = time.perf_counter()
+    started = time.process_time()
     InputSchema(schema_of(v={"type": "array", "items": STRINGS})).problem(many)
     assert answer("deny", {"host": "evil.example"}, {"v": 500_000 * ","}) in ("ask", "deny")
     assert answer("deny", {"equals": "6"}, many, schema_of(v={"type": "array", "items": STRINGS})) == "ask"
     assert answer("allow", {"glob": "*"}, many) == "ask"  # nobody looks at so many readings
     assert answer("deny", {"equals": "6"}, {"v": ["five"] * 50_000}, schema_of(v=STRINGS)) == "allow"
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_the_schema_is_no_part_of_what_is_done() -> None:

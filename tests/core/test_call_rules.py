@@ -169,9 +169,9 @@ def test_a_call_may_nest_deeper_than_python_does() -> None:
     ],
 )
 def test_no_text_makes_a_test_slow(test: dict[str, Any]) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert answer("deny", test, 500_000 * "a") == "ask"
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 BAD = [

@@ -49,6 +49,45 @@ def test_a_plain_part_takes_no_other_part_out_of_the_sandbox(tmp_path: Path) -> 
     assert answer(tmp_path, "git push; make", [PUSH, ANY], {}) == ("allow", (True, False))
 
 
+def test_an_ask_says_how_the_command_runs_after_the_yes(tmp_path: Path) -> None:
+    asked = {"ask": {"command": "npm", "subcommand": "install"}}
+    rules = [{"allow": {"command": "cd"}, "sandbox": False}, {**ANY, "sandbox": True}]
+    assert answer(tmp_path, "npm install x", [asked, *rules], {}) == ("ask", (True, False))
+    plainly = {**asked, "sandbox": False}
+    assert answer(tmp_path, "npm install x", [plainly, *rules], {}) == ("ask", (False, False))
+    assert answer(tmp_path, "cd src && npm install x", [plainly, *rules], {}) == ("ask", (False, False))
+    assert answer(tmp_path, "npm install x && make", [plainly, *rules], {}) == ("ask", (True, True))
+
+
+def test_a_file_that_no_rule_speaks_of_is_written_by_a_confined_command(tmp_path: Path) -> None:
+    rules = [{"deny": {"path": "closed/**"}}, {**ANY, "sandbox": True}]
+    for place in ("out.txt", "/srv/out.txt"):  # the kernel knows where it may write
+        assert answer(tmp_path, f"make > {place}", rules, {}) == ("allow", (True, True))
+        assert answer(tmp_path, f"make > {place}", rules, {}, confines=False)[0] == "ask"
+    assert answer(tmp_path, "make > /etc/x", rules, {})[0] == "ask"
+    assert answer(tmp_path, "make > closed/x", rules, {})[0] == "deny"
+    assert answer(tmp_path, "> out.txt", rules, {})[0] == "ask"
+
+
+@pytest.mark.parametrize("command", ["rm -rf ..", "rm -r ../..", "rm -rf --no-preserve-root /", "find / -delete"])
+def test_what_is_above_the_workspace_is_not_removed_in_a_confined_run(command: str, tmp_path: Path) -> None:
+    root = tmp_path / "above" / "workspace"
+    root.mkdir(parents=True)
+    rules = [{**ANY, "sandbox": True, "unread": True}]
+    assert answer(root, command, rules, {})[0] == "ask"
+    assert answer(root, "rm -rf dist", rules, {}) == ("allow", (True, True))
+
+
+@pytest.mark.parametrize(("agent", "decision"), [("codex", "allow"), ("gemini", "ask"), (None, "ask")])
+def test_an_unread_line_is_covered_for_the_agent_that_a_rule_names(
+    agent: str | None, decision: str, tmp_path: Path
+) -> None:
+    rule = {"allow": {"any_command": True, "options": "any", "agent": "codex"}, "sandbox": True, "unread": True}
+    policy = byleave.compile_policy({"rules": [rule], "shell": {}}, root=str(tmp_path))
+    action = {"kind": "command", "command": "env -S 'ls -l'", **({"agent": agent} if agent else {})}
+    assert policy.decide(action, confines=True).decision.word == decision
+
+
 def test_a_deny_that_may_be_meant_asks_although_the_run_is_confined(tmp_path: Path) -> None:
     rules = [{"deny": {"command": "rm"}}, {**ANY, "sandbox": True}]
     assert answer(tmp_path, '"$X" -rf src', rules, {})[0] == "ask"
@@ -69,11 +108,30 @@ def test_an_unread_line_is_covered_only_where_a_rule_says_so_and_the_run_is_conf
 
 
 @pytest.mark.parametrize(
+    ("rule", "shell", "expected"),
+    [
+        ({**ANY, "sandbox": True}, {}, (True, True)),
+        ({**ANY, "sandbox": True}, {"confine": "off"}, (True, True)),
+        (ANY, {}, (True, False)),
+        (ANY, {"confine": "require"}, (True, True)),
+        (ANY, {"confine": "off"}, (False, False)),
+        ({**ANY, "sandbox": True}, None, (False, False)),
+    ],
+)
+def test_a_line_that_is_not_understood_runs_confined_after_a_yes_where_its_parts_would(
+    rule: dict[str, Any], shell: dict[str, Any] | None, expected: tuple[bool, bool], tmp_path: Path
+) -> None:
+    assert answer(tmp_path, "env -S 'ls -l'", [rule], shell) == ("ask", expected)
+    assert answer(tmp_path, "env -S 'ls -l'", [rule], shell, confines=False) == ("ask", (False, False))
+
+
+@pytest.mark.parametrize(
     "rule",
     [
         {**ANY, "unread": True},
         {**ANY, "unread": True, "sandbox": False},
         {"deny": {"command": "rm"}, "sandbox": True},
+        {"ask": {"command": "rm"}, "sandbox": True, "unread": True},
     ],
 )
 def test_keys_about_the_run_stand_only_where_they_mean_something(rule: dict[str, Any], tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import tomllib
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -125,16 +125,16 @@ def test_the_cost_of_a_match_does_not_grow_with_the_rules() -> None:
 def test_a_long_prefix_does_not_make_long_paths_slow() -> None:
     deep = "/a" * 10_000
     table = NetTable([ALLOWED, NetRule(HOST, path_prefix=deep)])
-    start = perf_counter()
+    start = process_time()
     assert table.match(target(f"https://h.com{deep}/b")) == NetRule(HOST, path_prefix=deep)
-    assert perf_counter() - start < 1
+    assert process_time() - start < 1
 
 
 def seconds_for(table: NetTable, asked: Target) -> float:
-    start = perf_counter()
+    start = process_time()
     for _ in range(2_000):
         table.match(asked)
-    return perf_counter() - start
+    return process_time() - start
 
 
 # What the rules of RFD 076 say, read one by one.

@@ -1,7 +1,7 @@
 """Globs over paths: what each wildcard reaches, what is refused, and that no pattern takes long."""
 
 import re
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -68,7 +68,7 @@ def test_a_glob_agrees_with_a_regular_expression(pattern: list[str], path: list[
 
 
 def test_no_pattern_takes_long() -> None:
-    started = perf_counter()
+    started = process_time()
     assert not compile_glob("/".join(["**", "a"] * 50 + ["b"])).matches("/".join(["a"] * 2000))
     assert not name_matches("*a" * 20 + "b", "a" * 4000)
-    assert perf_counter() - started < 5
+    assert process_time() - started < 5

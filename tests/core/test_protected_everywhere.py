@@ -31,7 +31,7 @@ AT_EVERY_DEPTH = [
     ("/home/u/ws/.git/info/attributes", ".git/info/attributes protected"),
     ("/home/u/ws/.git/info/exclude", None),
     ("/home/u/ws/.git/refs/heads/config", None),
-    ("/home/u/ws/.qwen/settings.json", ".qwen protected"),
+    ("/home/u/ws/.qwen/settings.json", ".qwen/settings.json guarded"),
     ("/home/u/ws/.vibe/config.toml", ".vibe protected"),
     ("/home/u/ws/.zed/tasks.json", ".zed protected"),
     ("/home/u/ws/opencode.json", "opencode.json protected"),
@@ -47,7 +47,7 @@ AT_EVERY_DEPTH = [
     ("/home/u/ws/Makefile", None),
     ("/home/u/ws/AGENTS.md", None),
     ("/home/u/ws/.github/workflows/ci.yml", None),
-    ("/home/u/ws/.github/hooks/x.json", ".github/hooks protected"),
+    ("/home/u/ws/.github/hooks/x.json", ".github/hooks guarded"),
     ("/home/u/ws/src/config", None),
     ("/home/u/ws/hooks/x", None),
 ]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import amounts
 from byleave.core.decision import ALLOW, ASK, DENY, Decision
 from byleave.core.match_context import MatchContext
 from byleave.core.rules import CompiledRule, RuleTable
@@ -94,14 +95,14 @@ def test_a_denied_command_is_denied_in_any_wrapper(wrapper: str, command: str) -
     assert decision(DENY_THEM, wrapped + (" \\;" if wrapper.startswith("find") else "")) is DENY
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=amounts.of(60, 30))
 @given(st.lists(st.sampled_from(WRAPPERS[:10]), min_size=2, max_size=4), st.sampled_from(DENIED))
 def test_a_denied_command_is_denied_in_wrappers_inside_wrappers(wrappers: list[str], command: str) -> None:
     inner = [wrapper for wrapper in wrappers if wrapper not in ("time", "command", "nohup")]
     assert decision(DENY_THEM, " ".join([*inner, command])) is DENY
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=amounts.of(60, 30))
 @given(
     rules,
     st.permutations(["-f", "-r", "-v", "--one-file-system"]),
@@ -115,7 +116,7 @@ def test_the_order_of_flags_changes_nothing(given_rules: Rules, one: list[str], 
     assert len(answers) == 1
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=amounts.of(150, 50))
 @given(
     rules,
     lines,
@@ -133,7 +134,7 @@ def test_one_more_part_never_loosens(given_rules: Rules, line: str, more: str, j
     assert both >= (min(alone, ASK) if joined == "{0} $({1})" else alone)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=amounts.of(150, 50))
 @given(rules, tables, lines)
 def test_one_more_deny_in_front_never_loosens(given_rules: Rules, table: dict[str, Any], line: str) -> None:
     assert decision([{"deny": table}, *given_rules], line) >= decision(given_rules, line)
@@ -154,7 +155,7 @@ def first_match(table: RuleTable, subject: MatchContext) -> Decision | None:
     return ASK if floor else None
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=amounts.of(200, 60))
 @given(rules, lines)
 def test_the_index_answers_as_going_through_all_rules_does(given_rules: Rules, line: str) -> None:
     policy = compiled(given_rules)
@@ -203,7 +204,7 @@ def test_a_suggestion_allows_exactly_that_line(line: str) -> None:
             assert decision(suggested, f"{line} {option}") is not ALLOW
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=amounts.of(150, 50))
 @given(rules, lines)
 def test_a_suggestion_is_never_in_vain(given_rules: Rules, line: str) -> None:
     verdict = compiled(given_rules).decide({"kind": "command", "command": line})

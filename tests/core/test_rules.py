@@ -368,6 +368,7 @@ def test_half_a_character_does_not_break_a_pattern(root: Path) -> None:
 
 OUTSIDE_GROUPS = {
     "read_only_git": (
+        *("git remote show origin", "git remote show https://example.com/x", "git remote show --no-query origin"),
         *(
             "git branch -D x",
             "git branch x",
@@ -465,7 +466,14 @@ def test_a_group_holds_only_what_its_name_says(group: str, command: str, root: P
 
 
 INSIDE_GROUPS = {
-    "read_only_git": ("git status -s", "git log --oneline -n 10", "git branch -a", "git tag -l 'v*'", "git remote -v"),
+    "read_only_git": (
+        "git status -s",
+        "git log --oneline -n 10",
+        "git branch -a",
+        "git tag -l 'v*'",
+        "git remote -v",
+        "git remote show -n o",
+    ),
     "compilation": (
         "cargo build --release",
         "go test ./...",
@@ -496,6 +504,18 @@ INSIDE_GROUPS = {
     "network": ("curl x", "git fetch", "ssh h"),
     "destructive": ("rm -rf x", "rm -fr x", "git push -f", "git clean -fd", "find . -delete"),
     "privilege": ("sudo", "chmod +x x"),
+    "installing": (
+        *("npm install x", "npm i", "npm ci", "pnpm add x", "yarn", "yarn add x", "bun add x", "pip install -r r.txt"),
+        *("python3 -m pip install -e .", "uv add x", "uv pip install x", "uv sync", "poetry add x", "cargo install x"),
+        *("cargo add serde", "go get example.com/x", "go mod download", "gem install x", "bundle install"),
+        *("composer require a/b", "brew install x", "apt-get install -y x", "nvm install 20", "rustup update"),
+    ),
+    "publishing": (
+        *("git push", "git push origin main", "npm publish", "yarn npm publish", "uv publish", "twine upload dist/x"),
+        *("cargo publish", "gem push x.gem", "docker push x", "terraform apply", "make deploy", "npm run deploy"),
+    ),
+    "remote": ("git fetch", "git clone u", "git submodule update --init", "scp a h:b", "docker ps", "gh pr list"),
+    "administration": ("sudo ls", "mkfs.ext4 /dev/sda1", "shutdown -h now", "crontab -e", "systemctl stop x", "mount"),
 }
 
 

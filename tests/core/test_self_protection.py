@@ -28,6 +28,7 @@ byleave -- trust
 byleave --json policy show
 byleave call t --mount a=/etc
 byleave run --mount=a=/etc -- ls
+byleave acp --setup zed --yes -- claude-agent-acp
 byleave acp --no-mount -- agent
 byleave run -- byleave trust
 byleave run -- sh -c 'byleave trust'
@@ -70,6 +71,8 @@ nohup nice -n 5 python3 -m byleave trust
 xargs byleave trust
 find . -exec byleave trust ;
 /lib64/ld-linux-x86-64.so.2 /usr/bin/python3 -m byleave trust
+/usr/lib/byleave/sandbox/native/front-x86_64 /usr/bin/python3 -m byleave trust
+/lib/byleave/front-x86_64 --service /run/x /bin/python3 -IS /lib/byleave/cli/__main__.py --packages /p trust
 pipx run byleave trust
 pipx run --spec byleave==0.1 byleave trust
 uvx byleave trust
@@ -97,6 +100,7 @@ byleave check spawn --tool t -- byleave trust
 byleave --root trust check read x
 byleave --session=trust check read policy
 byleave run -- ls --mount x
+byleave acp --setup zed -- claude-agent-acp
 byleave run -- cat policy
 grep byleave trust
 git commit -m 'byleave trust'

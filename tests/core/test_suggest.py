@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import amounts
 import byleave
 from byleave.core.env_rules import MINIMAL_ENVIRONMENT
 from byleave.core.suggest import toml_key, toml_string
@@ -135,7 +136,7 @@ def holds(capability: str, outer: str, inner: str) -> bool:
 
 
 @pytest.mark.long
-@settings(max_examples=150)
+@settings(max_examples=amounts.of(150, 50))
 @given(
     access,
     st.sampled_from(SINGLE) | st.sampled_from(SINGLE[:75]) | st.sampled_from(MOVES),

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -514,9 +514,9 @@ def test_any_punycode_is_a_host_or_none(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["%25", "%2525", "../", "a/../", "/", ";", "%2f", "é", "%", "a;/%2e%2e/"])
 def test_the_longest_url_is_read_in_no_time(piece: str) -> None:
-    start = perf_counter()
+    start = process_time()
     parse_url("https://h.com/" + (piece * LONGEST_URL)[: LONGEST_URL - 14])
-    assert perf_counter() - start < 2
+    assert process_time() - start < 2
 
 
 def test_an_ordinary_url_loads_no_heavy_module() -> None:

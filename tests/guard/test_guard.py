@@ -13,6 +13,7 @@ import pytest
 from byleave.core.decision import ALLOW, ASK, DENY, RuleRef, Verdict
 from byleave.core.permit import Permit
 from byleave.core.redact import Redactor
+from byleave.core.suggest import cautions_apart
 from byleave.errors import InputError, UnsafePathError
 from byleave.guard.evaluation import ELSEWHERE, FOR_GOOD, FOR_SESSION, NO, NO_PERSON, ONCE, SILENCE, Who
 from byleave.guard.guard import Guard
@@ -715,11 +716,13 @@ def test_a_yes_for_good_is_a_rule_that_was_shown(scene: Scene) -> None:
     person = Person(FOR_GOOD)
     guard = guarded(scene, person)
     assert said(guard) == "allow"
-    assert person.asked[0].rule == '[[rules]]\nallow = { command = "git", args = ["push", "origin", "main"] }'
+    toml, cautions = cautions_apart(person.asked[0].rule or "")
+    assert toml == '[[rules]]\nallow = { command = "git", args = ["push", "origin", "main"] }'
+    assert cautions == ("others see what it publishes", "it reaches other machines, and may send files there")
     assert scene.file("user").read_text() == f"{RULES}\n{person.asked[0].rule}\n"
     assert os.stat(scene.file("user")).st_mode & 0o777 == 0o600
     answer = guarded(scene, door="mcp").check(PUSH, Who("other"))
-    assert (answer.allowed, answer.verdict.because[0].source) == (True, f"{scene.file('user')}:6")
+    assert (answer.allowed, answer.verdict.because[0].source) == (True, f"{scene.file('user')}:8")
 
 
 def test_a_yes_for_good_goes_through_a_link_to_the_file_it_leads_to(scene: Scene) -> None:

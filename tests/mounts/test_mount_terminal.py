@@ -28,7 +28,7 @@ def test_a_mount_for_all_tools_lists_them_and_asks(keys: bytes, scene: MountScen
     assert scene.may("read", "fork/x", "fs_modify_file") == "allow"
 
 
-NOES = {"no": b"n\n", "nothing": b"\n", "something else": b"yes please\n", "Ctrl-C": b"\x03", "end of input": b"\x04"}
+NOES = {"no": b"n\n", "nothing": b"\n", "Ctrl-C": b"\x03", "end of input": b"\x04"}
 
 
 @pytest.mark.parametrize("keys", NOES.values(), ids=NOES.keys())
@@ -37,6 +37,19 @@ def test_everything_but_a_clear_yes_changes_nothing(keys: bytes, scene: MountSce
     with at_terminal("mount", f"fork={scene.ext}", cwd=scene.root) as terminal:
         terminal.wait_for("[y/N] ")
         terminal.type(keys)
+        assert terminal.ends() == 1
+        assert "nothing was changed" in terminal.seen
+    assert scene.picture() == before
+
+
+def test_what_is_neither_yes_nor_no_is_asked_again(scene: MountScene) -> None:
+    before = scene.picture()
+    with at_terminal("mount", f"fork={scene.ext}", cwd=scene.root) as terminal:
+        terminal.wait_for("[y/N] ")
+        terminal.type(b"yes please\n")
+        terminal.wait_for("Please type y or n.")
+        assert scene.picture() == before
+        terminal.type(b"n\n")
         assert terminal.ends() == 1
         assert "nothing was changed" in terminal.seen
     assert scene.picture() == before

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import amounts
 from byleave.errors import ConfigErrors
 from byleave.policy.diagnostics import MOST_PROBLEMS, check_tree, walk
 from byleave.policy.schema_types import ConfigFile
@@ -81,7 +82,7 @@ byleave.toml:1: unknown key "path" in tools.t.access.net[0]
     tools.t.access.net = [{host = 'h', path = '/'}]
                                        ^^^^
   hint: did you mean "path_prefix"? "path" is a key of tools.*.access.fs[], \
-rules[].allow, rules[].ask or rules[].deny""",
+rules[].allow, rules[].ask, rules[].deny or shell.access.fs[]""",
     ),
     "a key that belongs elsewhere is sent there": (
         "[tools.t]\nread = true",
@@ -89,7 +90,8 @@ rules[].allow, rules[].ask or rules[].deny""",
 byleave.toml:2: unknown key "read" in tools.t
     read = true
     ^^^^
-  hint: "read" is a key of tools.*.access.fs[], tools.*.access.env[] or sandbox""",
+  hint: "read" is a key of tools.*.access.fs[], tools.*.access.env[], shell.access.fs[], shell.access.env[] \
+or sandbox""",
     ),
     "a key of the top level is sent there": (
         "[defaults]\nstrict_links = true",
@@ -105,7 +107,7 @@ byleave.toml:2: unknown key "strict_links" in defaults
 byleave.toml:2: unknown key "zzz" in defaults
     zzz = 1
     ^^^
-  hint: the keys here are os_sandbox and deny_on_missing_agent""",
+  hint: the keys here are os_sandbox, deny_on_missing_agent and mode""",
     ),
     "a key of a later version is refused": (
         '[store]\nurl = "sqlite:///x"\n',
@@ -482,7 +484,7 @@ def fits(tree: object) -> bool:
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amounts.of(300, 80), deadline=None)
 @given(nearly_files())
 def test_the_walk_finds_a_problem_exactly_when_msgspec_refuses(tree: object) -> None:
     assert bool(list(walk(tree))) == (not fits(tree)) == bool(check_tree(tree))

@@ -679,9 +679,9 @@ def test_a_hundred_thousand_rules_are_read_in_bounded_time(scene: Scene) -> None
     rules = "".join(fs(f"dir{number % 100}/file{number}", "read") for number in range(100_000))
     scene.say("project", TOOL + rules)
     scene.trust()
-    started = time.monotonic()
+    started = time.process_time()
     policy = scene.load()
-    first = time.monotonic() - started
+    first = time.process_time() - started
     assert policy.decide({"kind": "read", "path": "dir7/file7", "tool": "t"}).because[0].source == "byleave.toml:24"
     assert first < 60
 
@@ -690,9 +690,9 @@ def test_a_hundred_thousand_rules_are_read_in_bounded_time(scene: Scene) -> None
 def test_a_hundred_thousand_wrong_rules_are_told_in_bounded_time(scene: Scene) -> None:
     rules = "".join(fs(f"../{number}", "read") for number in range(100_000))
     scene.say("user", TOOL + rules)
-    started = time.monotonic()
+    started = time.process_time()
     said = told(scene)
-    assert time.monotonic() - started < 60
+    assert time.process_time() - started < 60
     assert said.count("\n") < 2000
     assert "more problems" in said
 
@@ -703,19 +703,21 @@ def test_a_project_file_that_is_too_large_is_not_even_parsed(scene: Scene) -> No
 
 
 BULK = [
-    "a = [" + "1," * 3_000_000 + "]",
-    "[[a]]\n" * 1_200_000,
-    "a.b.c.d.e.f.g.h = 1\n" * 400_000,
-    "a={a=1}\n" * 900_000,
+    ("a = [", "1,", 3_000_000, "]"),
+    ("", "[[a]]\n", 1_200_000, ""),
+    ("", "a.b.c.d.e.f.g.h = 1\n", 400_000, ""),
+    ("", "a={a=1}\n", 900_000, ""),
 ]
 
 
-@pytest.mark.parametrize("text", BULK, ids=lambda text: text[:20])
-def test_a_project_file_that_would_take_minutes_to_read_is_not_even_parsed(text: str, scene: Scene) -> None:
-    scene.say("project", text)
-    started = time.monotonic()
+@pytest.mark.parametrize(("begin", "repeated", "times", "end"), BULK)
+def test_a_project_file_that_would_take_minutes_to_read_is_not_even_parsed(
+    begin: str, repeated: str, times: int, end: str, scene: Scene
+) -> None:
+    scene.say("project", begin + repeated * times + end)
+    started = time.process_time()
     assert "it holds too many keys and values" in told(scene)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_a_file_of_the_user_may_be_larger(scene: Scene) -> None:
@@ -935,3 +937,36 @@ def test_two_starts_at_once_agree(scene: Scene) -> None:
         for _ in range(4)
     ]
     assert [start.communicate(timeout=60)[0] for start in starts] == ["allow\n"] * 4
+
+
+LOOSENING = {
+    "observe": ('[defaults]\nmode = "observe"\n', ("defaults", "mode"), "observe"),
+    "silent": ('[hooks]\nsilent = "agent"\n', ("hooks", "silent"), "agent"),
+}
+
+
+@pytest.mark.parametrize(("text", "at", "value"), LOOSENING.values(), ids=LOOSENING.keys())
+def test_only_the_user_and_the_machine_have_byleave_decide_less(
+    text: str, at: tuple[str, str], value: str, tmp_path: Path
+) -> None:
+    scene = Scene.build(tmp_path)
+    scene.say("project", text)
+    scene.trust()
+    compiled = scene.load().compiled
+    assert compiled.settings[at[0]].get(at[1]) is None
+    assert any("holds only in your own file" in warning for warning in compiled.warnings)
+    scene.say("user", text)
+    assert scene.load().compiled.settings[at[0]][at[1]] == value
+    strict = text.replace(value, "enforce" if value == "observe" else "ask")
+    scene.say("managed", strict)
+    assert scene.load().compiled.settings[at[0]][at[1]] != value
+
+
+def test_a_trusted_project_file_may_have_byleave_decide_more(tmp_path: Path) -> None:
+    scene = Scene.build(tmp_path)
+    scene.say("user", '[defaults]\nmode = "observe"\n[hooks]\nsilent = "agent"\n')
+    scene.say("project", '[defaults]\nmode = "enforce"\n[hooks]\nsilent = "ask"\n')
+    assert scene.load().compiled.settings["defaults"]["mode"] == "observe"
+    scene.trust()
+    settings = scene.load().compiled.settings
+    assert (settings["defaults"]["mode"], settings["hooks"]["silent"]) == ("enforce", "ask")

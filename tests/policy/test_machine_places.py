@@ -1,5 +1,6 @@
 """Protected places that are known by what leads to them: links at home, variables, git's configuration."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,31 @@ def test_a_change_of_gits_configuration_is_seen_while_a_policy_is_in_use(here: W
     policy.look_again()
     after = policy.compiled.policy.protected.inside()
     assert ("plain" in {place.path for place in before}, "plain" in {place.path for place in after}) == (False, True)
+
+
+def _root_parts(here: Workspace) -> set[str]:
+    names = {"HEAD", "refs", "objects", "config", "hooks", "commondir"}
+    return {place.path for place in here.load().compiled.policy.protected.inside()} & names
+
+
+def test_names_that_a_sandbox_reserves_are_no_parts_of_a_repository(here: Workspace) -> None:
+    root, state = Path(here.root.path), Path(here.homes.workspace(here.root.path))
+    (root / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    assert _root_parts(here) == {"refs", "commondir"}
+    (root / "refs").mkdir()
+    (root / "refs").chmod(0o1755)
+    assert _root_parts(here) == {"objects", "commondir"}  # what only looks like a reservation is none
+    state.mkdir(parents=True)
+    (state / "placeholders.lock").touch()
+    lock, made = ((place).lstat().st_ino for place in (state / "placeholders.lock", root / "refs"))
+    for listed, in_use, part in ((made, lock, "refs"), (made + 1, lock, "objects"), (made, lock + 1, "objects")):
+        journal = {"lock": in_use, "names": [["refs", None, [listed, 0o1755, 0]]]}
+        (state / "placeholders.json").write_text(json.dumps(journal))
+        assert _root_parts(here) == {part, "commondir"}  # one that a program exchanged for its own is none, either
+    (state / "placeholders.json").write_text(json.dumps({**journal, "lock": lock}))
+    assert _root_parts(here) == {"refs", "commondir"}
+    (root / "refs/heads").mkdir()
+    assert _root_parts(here) == {"objects", "commondir"}
 
 
 NAMING = [

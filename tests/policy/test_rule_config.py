@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import amounts
 from byleave.errors import ConfigErrors
 from byleave.policy.load import Workspace
 from core.test_rule_properties import lines, rules
@@ -190,7 +191,7 @@ def test_an_untrusted_project_allows_nothing_by_itself(action: dict[str, Any], u
 
 
 @pytest.mark.long
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=amounts.of(100, 50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rules, rules, st.sampled_from(["append", "prepend", "replace"]), lines)
 def test_an_untrusted_layer_never_loosens(scene: Scene, user: Rules, project: Rules, strategy: str, line: str) -> None:
     workspace = scene.workspace

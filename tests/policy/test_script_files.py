@@ -139,7 +139,11 @@ def test_a_plain_command_is_still_offered_a_rule(root: Path) -> None:
     asker = Yes()
     with guard_for(Workspace(str(root)), "test", asker=asker, client_approves=None) as guard:
         guard.check({"kind": "command", "command": "timeout 5 git push"}, WHO)
-    assert [question.rule for question in asker.asked] == ['[[rules]]\nallow = { command = "git", args = ["push"] }']
+    cautions = (
+        "# Caution: others see what it publishes.\n# Caution: it reaches other machines, and may send files there.\n"
+    )
+    rule = '[[rules]]\nallow = { command = "git", args = ["push"] }'
+    assert [question.rule for question in asker.asked] == [f"{cautions}{rule}"]
 
 
 def test_a_yes_for_good_to_a_script_is_kept_with_its_content(root: Path) -> None:

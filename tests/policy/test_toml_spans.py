@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import amounts
 from byleave.errors import SourceSpan
 from byleave.policy.toml_spans import Path, Span, locate
 from byleave.policy.toml_text import deep_bracket, long_key
@@ -326,7 +327,7 @@ def is_scalar(value: object) -> bool:
 
 
 @pytest.mark.long
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=amounts.of(150, 50), deadline=None)
 @given(documents())
 def test_every_value_of_any_document_reads_the_same_at_its_place(text: str) -> None:
     places = locate(text)
@@ -338,7 +339,7 @@ def test_every_value_of_any_document_reads_the_same_at_its_place(text: str) -> N
 
 
 @pytest.mark.long
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=amounts.of(150, 50), deadline=None)
 @given(documents())
 def test_every_key_of_any_document_reads_the_same_at_its_place(text: str) -> None:
     places = locate(text)

@@ -212,7 +212,7 @@ TRUSTED = st.tuples(
 
 
 @pytest.mark.long
-@settings(max_examples=amounts.of(400, 150), deadline=None)
+@settings(max_examples=amounts.of(400, 60), deadline=None)
 @given(
     own=TRUSTED,
     strangers=st.lists(tree(named=False), min_size=1, max_size=2),
@@ -235,7 +235,7 @@ def test_no_untrusted_layer_whatever_it_says_ever_loosens_an_answer(
 
 
 @pytest.mark.long
-@settings(max_examples=amounts.of(200, 100), deadline=None)
+@settings(max_examples=amounts.of(200, 50), deadline=None)
 @given(own=tree(named=True), stranger=tree(named=False))
 def test_no_untrusted_layer_changes_what_runs_or_how(
     furnished: Scene, own: dict[str, Any], stranger: dict[str, Any]
@@ -280,7 +280,7 @@ WAYS_ROUND = st.fixed_dictionaries(
 
 
 @pytest.mark.long
-@settings(max_examples=amounts.of(300, 120), deadline=None)
+@settings(max_examples=amounts.of(300, 50), deadline=None)
 @given(denials=DENIALS, more=WAYS_ROUND, actions=st.lists(ACTIONS, min_size=1, max_size=12))
 def test_no_weaker_layer_whatever_it_says_goes_round_a_managed_deny(
     furnished: Scene, denials: dict[str, Any], more: dict[str, Any], actions: list[dict[str, Any]]
@@ -447,9 +447,9 @@ def test_what_cannot_be_read_whole_cannot_be_trusted(make: Callable[[Scene], str
 def test_a_stranger_s_file_does_not_make_us_read_what_it_names(scene: Scene) -> None:
     endless(scene)
     scene.say("project", f"{TOOL}command = {json.dumps(['endless'] * 1000)}\n")
-    started = time.monotonic()
+    started = time.process_time()
     assert trusted(scene) == [False]
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 SWAP = """

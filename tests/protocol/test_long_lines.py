@@ -114,19 +114,22 @@ def test_a_line_that_comes_in_small_pieces_is_held_once(piece: int) -> None:
     assert (line == b"a" * size, most < 4 * size) == (True, True)
 
 
-DENSE = {
-    b"[" + b"[]," * MOST_VALUES + b"1]": True,
-    b"[" + b"1," * (2 * MOST_VALUES) + b"1]": True,
-    b"[" + b'"",' * (2 * MOST_VALUES) + b"1]": True,
-    b'["' + b"," * (3 * MOST_VALUES) + b'"]': False,
-    b'["' + b'\\",' * (2 * MOST_VALUES) + b'"]': False,
-    b'["\\\\",' + b"1," * (3 * MOST_VALUES) + b"1]": True,
-    b'["' + b"[" * (5 * MOST_VALUES): True,  # a text that does not end is no JSON either
-    b"a" * (5 * MOST_VALUES): False,
-    b"[[],[]]": False,
-}
+# How a line begins, what is repeated in it and how often, how it ends, and whether it holds too many values.
+DENSE = [
+    (b"[", b"[],", MOST_VALUES, b"1]", True),
+    (b"[", b"1,", 2 * MOST_VALUES, b"1]", True),
+    (b"[", b'"",', 2 * MOST_VALUES, b"1]", True),
+    (b'["', b",", 3 * MOST_VALUES, b'"]', False),
+    (b'["', b'\\",', 2 * MOST_VALUES, b'"]', False),
+    (b'["\\\\",', b"1,", 3 * MOST_VALUES, b"1]", True),
+    (b'["', b"[", 5 * MOST_VALUES, b"", True),  # a text that does not end is no JSON either
+    (b"", b"a", 5 * MOST_VALUES, b"", False),
+    (b"[", b"[],", 1, b"[]]", False),
+]
 
 
-@pytest.mark.parametrize(("line", "expect"), DENSE.items(), ids=range(len(DENSE)))
-def test_values_are_counted_outside_of_texts(line: bytes, expect: bool) -> None:  # noqa: FBT001 -- a case
-    assert has_too_many_values(line) is expect
+@pytest.mark.parametrize(("begin", "repeated", "times", "end", "expect"), DENSE)
+def test_values_are_counted_outside_of_texts(
+    begin: bytes, repeated: bytes, times: int, end: bytes, *, expect: bool
+) -> None:
+    assert has_too_many_values(begin + repeated * times + end) is expect

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import amounts
 from byleave.shell.knowledge.dangers import dangerous_options
 from byleave.shell.knowledge.options import has_flag, scan, subcommand
 from byleave.shell.reader import SIZE_LIMIT, read_command
@@ -152,7 +153,7 @@ DEEP = [
 
 @pytest.mark.long
 @given(TEXTS)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=amounts.of(600, 150), deadline=None)
 def test_reading_never_raises(text: str) -> None:
     reading = read_command(text, cwd="/w")
     assert reading.understood or reading.problem is not None
@@ -165,14 +166,14 @@ def test_reading_never_raises(text: str) -> None:
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amounts.of(300, 80), deadline=None)
 def test_any_text_is_read(text: str) -> None:
     reading = read_command(text)
     assert reading.understood or reading.problem is not None
 
 
 @given(st.sampled_from(WRAPPERS), PLAIN)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amounts.of(300, 80), deadline=None)
 def test_a_command_stays_in_sight_through_any_wrapper(wrapper: str, words: list[str]) -> None:
     end = " \\;" if wrapper.startswith("find") else ""
     inner = ["rm", *words]
@@ -182,7 +183,7 @@ def test_a_command_stays_in_sight_through_any_wrapper(wrapper: str, words: list[
 
 
 @given(PLAIN, st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=amounts.of(200, 60), deadline=None)
 def test_the_order_of_flags_changes_nothing(words: list[str], shuffle: "st.randoms") -> None:  # type: ignore[valid-type]
     mixed = list(words)
     shuffle.shuffle(mixed)  # type: ignore[attr-defined]
@@ -192,7 +193,7 @@ def test_the_order_of_flags_changes_nothing(words: list[str], shuffle: "st.rando
 
 
 @given(st.sampled_from(corpus()), st.sampled_from(["; ", " && ", " || ", "\n", " | ", " & "]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=amounts.of(200, 60), deadline=None)
 def test_what_is_added_hides_nothing(text: str, joint: str) -> None:
     alone = read_command("rm -rf x")
     joined = read_command(f"rm -rf x{joint}{text}")
@@ -204,14 +205,14 @@ def test_what_is_added_hides_nothing(text: str, joint: str) -> None:
 @pytest.mark.parametrize("piece", DEEP)
 def test_deep_or_long_texts_take_bounded_time(piece: str) -> None:
     for text in (piece * (SIZE_LIMIT // len(piece)), piece * 40):
-        begin = time.perf_counter()
+        begin = time.process_time()
         read_command(text, cwd="/w")
-        assert time.perf_counter() - begin < 2  # some 20 ms on an idle machine
+        assert time.process_time() - begin < 2  # some 20 ms are enough
 
 
-@pytest.mark.parametrize("text", ["'" * (1 << 20), "a" * (10 << 20), "(" * (1 << 20), "é" * (20 << 10)])
-def test_a_text_over_the_limit_is_not_read(text: str) -> None:
-    problem = read_command(text).problem
+@pytest.mark.parametrize(("letter", "times"), [("'", 1 << 20), ("a", 10 << 20), ("(", 1 << 20), ("é", 20 << 10)])
+def test_a_text_over_the_limit_is_not_read(letter: str, times: int) -> None:
+    problem = read_command(letter * times).problem
     assert problem is not None
     assert problem.reason == "longer than 32 KiB"
 

@@ -13,12 +13,15 @@ from shell.oracle import BASH, DASH, ZSH, box
 
 pytestmark = pytest.mark.long
 
+TEXTS = amounts.of(400, 120)
+SECONDS = 60  # for a machine that is slow: the number of texts ends it
+
 
 @pytest.mark.skipif(not BASH, reason="bash is not installed")
 @pytest.mark.parametrize("seed", range(amounts.of(8, 4)))
 def test_the_reader_agrees_with_bash(seed: int) -> None:
     with box() as where:
-        result = fuzz(seed, 3, where, corpus(), most=400)
+        result = fuzz(seed, SECONDS, where, corpus(), most=TEXTS)
     assert result.differences == ()
     assert result.run > 0
 
@@ -27,7 +30,7 @@ def test_the_reader_agrees_with_bash(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(amounts.of(4, 2)))
 def test_the_reader_agrees_with_dash(seed: int) -> None:
     with box(cursor.POSIX) as where:
-        result = fuzz(seed, 3, where, corpus(), most=400)
+        result = fuzz(seed, SECONDS, where, corpus(), most=TEXTS)
     assert result.differences == ()
     assert result.run > 0
 
@@ -36,6 +39,6 @@ def test_the_reader_agrees_with_dash(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(amounts.of(4, 2)))
 def test_the_reader_agrees_with_zsh(seed: int) -> None:
     with box(cursor.ZSH) as where:
-        result = fuzz(seed, 3, where, corpus(), most=400)
+        result = fuzz(seed, SECONDS, where, corpus(), most=TEXTS)
     assert result.differences == ()
     assert result.run > 0

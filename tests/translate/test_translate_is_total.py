@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import amounts
 import byleave
 from byleave.core.action import CallAction, action_tree, parse_action
 from byleave.translate.call import ToolCall, Where
@@ -55,7 +56,7 @@ NO_CALLS: st.SearchStrategy[Any] = st.builds(
 
 
 @pytest.mark.long
-@settings(max_examples=150)
+@settings(max_examples=amounts.of(150, 50))
 @given(st.one_of(CALLS, NO_CALLS), st.sampled_from(["/ws", "/ws/src", "/", None]))
 def test_every_call_has_a_meaning_that_can_be_judged_and_written_down(call: ToolCall, cwd: str | None) -> None:
     found = translate(call, Where("/ws", cwd, WHERE.exists))
@@ -71,7 +72,7 @@ def test_every_call_has_a_meaning_that_can_be_judged_and_written_down(call: Tool
     json.dumps(dict(found.sources), ensure_ascii=False).encode()
 
 
-@settings(max_examples=100)
+@settings(max_examples=amounts.of(100, 50))
 @given(
     st.sampled_from(["read", "edit", "delete", "execute", "fetch", "think", "switch_mode"]),
     st.dictionaries(st.sampled_from(["path", "url", "command", "description"]), TEXTS, max_size=3),
@@ -147,7 +148,7 @@ def test_a_look_at_the_disk_that_fails_does_no_harm(path: str) -> None:
     assert [action_tree(action)["kind"] for action in found.actions] == ["update"]
 
 
-@settings(max_examples=100)
+@settings(max_examples=amounts.of(100, 50))
 @given(st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=8), min_size=1))
 def test_a_list_of_arguments_is_quoted_so_that_a_shell_reads_it_back(words: list[str]) -> None:
     import shlex

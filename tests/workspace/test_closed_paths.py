@@ -53,6 +53,50 @@ def test_an_earlier_allow_keeps_a_place_open(tmp_path: Path) -> None:
     assert _covered(tmp_path, rules).names == (".env",)
 
 
+OPENED = {"allow": {"path": ["**/node_modules/**", "**/site-packages/**"]}}
+CLOSED = {"deny": {"path": ["**/*.pem", "**/.env"]}}
+BEFORE_IT = [
+    ("everything below it is open", [OPENED, CLOSED], ["web/.env"]),
+    ("opened by a later rule", [CLOSED, OPENED], ["node_modules/a/ca.pem", "web/.env", "web/node_modules/.env"]),
+    (
+        "opened to be read only",
+        [{"allow": {"path": "**/node_modules/**", "ops": ["read"]}}, CLOSED],
+        ["node_modules/a/ca.pem", "web/.env", "web/node_modules/.env"],
+    ),
+    (
+        "opened to another agent",
+        [{"allow": {"path": "**/node_modules/**", "agent": "codex"}}, CLOSED],
+        ["node_modules/a/ca.pem", "web/.env", "web/node_modules/.env"],
+    ),
+    ("opened to this agent", [{"allow": {"path": "**/node_modules/**", "agent": "gemini"}}, CLOSED], ["web/.env"]),
+    (
+        "opened between two rules that close",
+        [{"deny": {"path": "**/.env"}}, OPENED, {"deny": {"path": "**/*.pem"}}],
+        ["web/.env", "web/node_modules/.env"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("rules", "expected"), [row[1:] for row in BEFORE_IT], ids=[row[0] for row in BEFORE_IT])
+def test_a_directory_that_an_earlier_rule_opens_is_left_out(
+    tmp_path: Path, rules: list[dict[str, Any]], expected: list[str]
+) -> None:
+    _make(tmp_path, "web/.env", "web/node_modules/.env", "node_modules/a/ca.pem")
+    found = _covered(tmp_path, rules, op="update", agent="gemini", links=False)
+    assert (sorted(found.names), found.complete) == (expected, True)
+
+
+def test_a_directory_that_is_opened_is_not_looked_into(tmp_path: Path) -> None:
+    _make(tmp_path, *[f"node_modules/p{number}/x" for number in range(200)], "web/.env")
+    found = _covered(tmp_path, [OPENED, CLOSED], links=False, most_entries=50)
+    assert (found.names, found.complete) == (("web/.env",), True)
+
+
+def test_a_name_that_differs_in_case_opens_nothing(tmp_path: Path) -> None:
+    _make(tmp_path, "Node_Modules/.env")
+    assert _covered(tmp_path, [OPENED, CLOSED]).names == ("Node_Modules/.env",)
+
+
 def test_only_rules_about_the_operation_count(tmp_path: Path) -> None:
     _make(tmp_path, ".env")
     rules = [{"deny": {"path": "**/.env", "ops": ["update"]}}]

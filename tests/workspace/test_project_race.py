@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+import amounts
 from byleave.core.fs_rules import FsTarget
 from byleave.errors import UnsafePathError
 from byleave.workspace.on_disk import ProjectOnDisk
@@ -20,7 +21,7 @@ from byleave.workspace.project import Query
 from byleave.workspace.resolve import Root
 
 SWAPPER = Path(__file__).resolve().parents[1] / "swapper.py"
-RACE = 3.0  # seconds
+RACE = amounts.of(3, 1)  # seconds
 LONGEST = 20.0  # seconds until a race that did not happen counts as a failure
 FORBIDDEN = b"FORBIDDEN"
 SWAPPED = {"src": "../outside/src", "docs": "secret", "note.txt": "../outside/note.txt", "made.txt": "../outside/made"}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+import amounts
 from byleave.errors import UnsafePathError
 from byleave.workspace.openat import openat2, walk, works
 from byleave.workspace.safe_open import Anchor
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from byleave.workspace.openat import Opener
 
 SWAPPER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "swapper.py")
-RACE = 2.5  # seconds for each strategy
+RACE = amounts.of(3, 1)  # seconds for each strategy
 LONGEST = 20.0  # seconds until a race that did not happen counts as a failure
 FORBIDDEN = b"FORBIDDEN"
 

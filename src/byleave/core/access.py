@@ -123,6 +123,32 @@ VFS = Access(
     commands=Default(DENY, "a vfs tool starts no programs unless a command is listed"),
 )
 VFS_DECLARED = Access(fs=VFS_ASK, net=VFS_ASK, env=VFS_ASK, commands=VFS_ASK)
+SHELL_TOOL = "byleave-shell"  # the name under which the access of [shell] is kept among those of tools
+# What a confined command gets of the agent's variables beside the minimal ones: how output looks, what kind of run it
+# is, which pager and editor not to wait for, who commits. None of them is a place where people keep secrets.
+SHELL_VARIABLES = (
+    *("LOGNAME", "LANGUAGE", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"),
+    *("CI", "NODE_ENV", "RUST_BACKTRACE", "RUST_LOG", "CARGO_TERM_COLOR", "PYTHONUNBUFFERED", "PYTHONUTF8"),
+    *("PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONIOENCODING", "SOURCE_DATE_EPOCH", "DEBIAN_FRONTEND"),
+    *("EDITOR", "VISUAL", "PAGER", "MANPAGER", "LESS", "GIT_EDITOR", "GIT_PAGER", "GIT_TERMINAL_PROMPT"),
+    *("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE"),
+    *("GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_DATE"),
+)
+# What it asks for is refused, and named at its end: that is why it has a way to ask.
+NAMED = Default(DENY, "a confined command has no network unless a net rule allows it")
+
+
+def shell_access() -> Access:
+    """Return what a confined command may touch where `[shell.access]` says nothing: made only where it is needed."""
+    names = (*MINIMAL_ENVIRONMENT, *SHELL_VARIABLES)
+    return Access(
+        fs=_STDIO_FS,
+        net=NAMED,
+        env=EnvTable([EnvRule(name, read=True, source=BUILT_IN) for name in names]),
+        commands=Default(ALLOW, "a confined command may start any program while no command is listed"),
+    )
+
+
 COOPERATIVE = Access(fs=UNRESTRICTED, net=UNRESTRICTED, env=UNRESTRICTED, commands=UNRESTRICTED)
 
 

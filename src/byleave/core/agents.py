@@ -375,6 +375,8 @@ _SAME_AGENT = (
     ("codex", "codex-cli"),
     ("gemini", "gemini-cli"),
     ("cursor", "cursor-agent"),
+    ("copilot", "copilot-cli", "github-copilot"),
+    ("qwen", "qwen-code"),
 )
 
 

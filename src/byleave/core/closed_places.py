@@ -8,7 +8,7 @@ from byleave.core.decision import ALLOW
 from byleave.core.fs_rules import fold
 from byleave.core.match_context import MatchContext
 from byleave.core.matchers import All, AnyOf, Not, PathMatcher
-from byleave.core.patterns import ANY_DEPTH, name_matches
+from byleave.core.patterns import ANY_DEPTH, is_literal, name_matches
 from byleave.record import Record
 
 TYPE_CHECKING = False
@@ -31,15 +31,23 @@ if TYPE_CHECKING:
 OPERATIONS = {"read": "read", "create": "edit", "update": "edit", "delete": "delete", "exec": "execute"}
 
 
+_MOST_BEGUN = 64
+
+
 class PathPattern(Record):
     """Where a rule's path pattern can match: a directory by its absolute name, and names below it, folded.
 
-    `whole`: what lies below a match is a match as well, if the pattern ends so.
+    `whole`: what lies below a match is a match as well, if the pattern ends so. Below directories of the workspace that
+    are named as in `opened`, an earlier rule allows everything: nothing is to be found there.
     """
 
     base: tuple[str, ...]
     names: tuple[str, ...]
     whole: bool = True
+    opened: frozenset[str] = frozenset()
+
+    def __hash__(self) -> int:  # a walk hashes patterns more often than anything else
+        return hash(self.names)
 
 
 class CoveredPlace(Record):
@@ -59,10 +67,14 @@ class CoveredPlace(Record):
 
 
 class Covered(Record):
-    """What was found, what lies high first; `complete` says that there is nothing else."""
+    """What was found, what lies high first; `complete` says that there is nothing else.
+
+    `unlisted` is a directory of the user's that hinders it: it cannot be listed, as its permissions are now.
+    """
 
     places: tuple[CoveredPlace, ...] = ()
     complete: bool = True
+    unlisted: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,14 +99,38 @@ class ClosedPlaces:
         self._agent = agent
         self._operation = operation
         base = _names(root)
-        closing = [rule for table in self._tables for rule in table.rules if rule.outcome is not ALLOW]
-        found = [(rule, each) for rule in closing for op in self._ops for each in _patterns(rule.matcher, op, base)]
+        found: list[tuple[CompiledRule, PathPattern]] = []
+        for table in self._tables:
+            opened: frozenset[str] = frozenset()
+            for rule in table.rules:
+                if rule.outcome is ALLOW:
+                    opened |= self._opened(rule.matcher)
+                    continue
+                each = [pattern for op in self._ops for pattern in _patterns(rule.matcher, op, base)]
+                found += [(rule, pattern.replace(opened=opened) if opened else pattern) for pattern in each]
         self.rules = tuple(dict.fromkeys(rule for rule, _pattern in found))
         self.patterns = tuple(dict.fromkeys(pattern for _rule, pattern in found))
+        self._begun: dict[str, Progress] = {}  # by directory, for those that come again and again
 
     def __bool__(self) -> bool:
         """Whether some rule names places that it closes."""
         return bool(self.patterns)
+
+    def _opened(self, matcher: "Matcher") -> frozenset[str]:
+        """Return the names of directories below which a matcher that allows matches everything, at any depth."""
+        if isinstance(matcher, AnyOf):
+            return frozenset([name for each in matcher.matchers for name in self._opened(each)])
+        if isinstance(matcher, All):
+            subjects = [MatchContext(self._operation or OPERATIONS[op], self._agent) for op in self._ops]
+            others = [each for each in matcher.matchers if not _has_path(each)]
+            paths = [each for each in matcher.matchers if _has_path(each)]
+            holds = all(each.match(subject, granting=True) is True for each in others for subject in subjects)
+            return self._opened(paths[0]) if holds and len(paths) == 1 else frozenset()
+        if not isinstance(matcher, PathMatcher) or matcher.absolute or not matcher.ops.issuperset(self._ops):
+            return frozenset()
+        names = matcher.glob.names
+        anywhere = len(names) == 3 and names[0] == names[2] == ANY_DEPTH and is_literal(names[1])
+        return frozenset(names[1:2]) if anywhere else frozenset()
 
     def decision(self, place: "FsTarget") -> "tuple[Decision, CompiledRule] | None":
         """Return what a rule that denies or asks says of `place`, and the rule; None where it is not closed."""
@@ -114,10 +150,14 @@ class ClosedPlaces:
 
         With a `selection`, only those that can match a file it selects.
         """
+        if selection is None and directory in self._begun:
+            return self._begun[directory]
         kept = [each for each in self.patterns if selection is None or not each.names or _ends_alike(selection, each)]
         progress: Progress = frozenset((pattern, 0) for pattern in kept)
         for name in _names(directory):
             progress = advance(progress, name)
+        if selection is None and len(self._begun) < _MOST_BEGUN:
+            self._begun[directory] = progress
         return progress
 
 
@@ -128,6 +168,13 @@ def advance(progress: "Progress", name: str) -> "Progress":
     """Return what remains possible below the next `name`."""
     folded = fold(name)
     return frozenset(_advanced(progress, name, folded))
+
+
+def without_opened(progress: "Progress", name: str) -> "Progress":
+    """Return what remains possible below a directory of the workspace by its own name, where rules may open it all."""
+    if not any(name in pattern.opened for pattern, _at in progress):
+        return progress
+    return frozenset([each for each in progress if name not in each[0].opened])
 
 
 def is_match(progress: "Progress") -> bool:

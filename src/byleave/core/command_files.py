@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 OPERATIONS = {"read": "read", "create": "edit", "update": "edit", "delete": "delete", "exec": "execute"}
 VERBS = {"read": "reads", "create": "makes", "update": "changes", "delete": "deletes", "exec": "runs"}
 MOST_NAMED = 4  # closed places that one sentence names
+_WHOLE = RuleRef("places above the workspace", BUILT_IN, ASK)
+CLOSED_BELOW = "closed places below "
+READ_AT_RUN_TIME = RuleRef("names of what is read, known only at run time", BUILT_IN, ASK)
 _RUN_TIME = RuleRef("names known only at run time", BUILT_IN, ASK)
 
 
@@ -100,7 +103,8 @@ def _unresolved(file: "NamedFile", table: "RuleTable") -> "Iterator[FileObjectio
     if isinstance(file.place, RefusedPath):
         yield FileObjection(ASK, f"it {verb} {quoted(file.text)}: {file.place.problem}", _RUN_TIME)
     else:
-        yield FileObjection(ASK, f"the file it {verb} is known only at run time", _RUN_TIME, soft=True)
+        ref = _RUN_TIME if writes else READ_AT_RUN_TIME
+        yield FileObjection(ASK, f"the file it {verb} is known only at run time", ref, soft=True)
 
 
 def _objections(
@@ -127,12 +131,12 @@ def _objections(
         yield from _guarded(file, place, protected, ruling.rules[:1], part=part, allowing=allowing)
     if file.covered:
         named = sentence_list([quoted(name) for name in file.covered], most=MOST_NAMED)
-        ref = RuleRef(f"closed places below {shown(file_name(place))}", BUILT_IN, ASK)
+        ref = RuleRef(f"{CLOSED_BELOW}{shown(file_name(place))}", BUILT_IN, ASK)
         yield FileObjection(
             ASK, f"it {VERBS[kind]} everything in {quoted(file_name(place))}, also {named}", ref, soft=True
         )
     elif not file.complete:
-        ref = RuleRef(f"closed places below {shown(file_name(place))}", BUILT_IN, ASK)
+        ref = RuleRef(f"{CLOSED_BELOW}{shown(file_name(place))}", BUILT_IN, ASK)
         why = f"it {VERBS[kind]} everything in {quoted(file_name(place))}, which holds too many files to look through"
         yield FileObjection(ASK, why, ref, soft=True)
 
@@ -147,6 +151,9 @@ def _guarded(
     allowing: "CompiledRule | None",
 ) -> "Iterator[FileObjection]":
     """What byleave obeys is denied by name. Another protected place, or a directory that holds one, asks."""
+    if file.whole:  # no sandbox keeps the workspace from what runs in it
+        yield FileObjection(ASK, f"it removes {quoted(file_name(place))} and with it the whole workspace", _WHOLE)
+        return
     kept = protected.of(place, subtree=False)
     if file.kinds and kept is None:
         if file.guarded is not None:

@@ -39,6 +39,13 @@ _FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "fat", "msdos",
 _PYTHONS = ["python", "python3", *[f"python3.{number}" for number in range(8, 16)]]
 _ACTIVATES = [f"{start}{name}/bin/activate" for start in ("", "./") for name in (".venv", "venv", "env")]
 
+_RECURSIVELY = [
+    [*flags, *more]
+    for flags in (["-rf"], ["-fr"], ["-r", "-f"], ["-f", "-r"], ["-r"], ["-R"], ["-Rf"], ["-fR"], ["-rfv"], ["-vrf"])
+    for more in ([], ["--no-preserve-root"])
+]
+_INSTALLS = ("install", "i", "add", "remove", "rm", "uninstall", "un")
+
 GROUPS: "dict[str, Table]" = {
     "read_only_git": {
         "any": [
@@ -53,7 +60,8 @@ GROUPS: "dict[str, Table]" = {
             _without(_git("tag", operands=0), *_TAG_WRITES),
             *[_without(_git("tag", flags=[flag]), *_TAG_WRITES) for flag in _LISTING],
             _git("remote", operands=0),
-            {"command": "git", "args": ["remote", "show", "**"]},
+            {"command": "git", "args": ["remote", "show"]},
+            {"command": "git", "args": ["remote", "show", "-n", "**"]},  # without -n it asks the remote, or any address
             {"command": "git", "args": ["remote", "get-url", "**"]},
         ]
     },
@@ -197,6 +205,112 @@ GROUPS: "dict[str, Table]" = {
             {"command": ["chage", "chsh", "chfn", "chpasswd", "newusers", "vipw", "vigr", "rmmod", "kexec"]},
             {"command": ["iptables", "ip6tables", "nft", "ufw", "firewall-cmd", "loginctl", "systemd-run"]},
             {"command": ["mount", "umount", "insmod", "modprobe", "sysctl", "systemctl", "service", "launchctl"]},
+        ]
+    },
+    "installing": {
+        "any": [
+            {"command": ["npm", "pnpm", "bun"], "subcommand": [*_INSTALLS, "ci", "update", "up", "link"]},
+            {"command": ["npm", "pnpm", "bun"], "subcommand": ["upgrade", "create", "init", "install-test", "dlx"]},
+            {"command": "yarn", "args": []},
+            {"command": "yarn", "subcommand": [*_INSTALLS, "upgrade", "up", "create", "dlx", "link"]},
+            {"command": "deno", "subcommand": ["install", "add", "uninstall", "remove", "upgrade"]},
+            {"command": ["pip", "pip3"], "subcommand": ["install", "uninstall", "download"]},
+            *[
+                {"command": _PYTHONS, "args": ["-m", "pip", verb, "**"]}
+                for verb in ("install", "uninstall", "download")
+            ],
+            {"command": "uv", "subcommand": ["add", "remove", "sync"]},
+            *[{"command": "uv", "args": ["pip", verb, "**"]} for verb in ("install", "uninstall", "sync")],
+            *[{"command": "uv", "args": [kind, "install", "**"]} for kind in ("tool", "python")],
+            {"command": ["poetry", "pdm", "pipenv"], "subcommand": ["add", "install", "update", "remove", "sync"]},
+            {"command": "pipx", "subcommand": ["install", "upgrade", "inject", "uninstall", "reinstall"]},
+            {"command": ["conda", "mamba", "micromamba"], "subcommand": ["install", "update", "create", "remove"]},
+            {"command": "cargo", "subcommand": ["install", "uninstall", "add", "update", "fetch", "binstall"]},
+            {"command": "rustup", "subcommand": ["install", "update", "toolchain", "target", "component", "self"]},
+            {"command": "go", "subcommand": ["install", "get"]},
+            {"command": "go", "args": ["mod", "download", "**"]},
+            {"command": "gem", "subcommand": ["install", "update", "uninstall"]},
+            {"command": "bundle", "subcommand": ["install", "update", "add", "remove"]},
+            {
+                "command": "composer",
+                "subcommand": ["install", "update", "require", "remove", "create-project", "global"],
+            },
+            {"command": "dotnet", "subcommand": ["add", "remove", "restore", "tool", "workload"]},
+            {
+                "command": ["brew", "port", "snap", "flatpak"],
+                "subcommand": ["install", "upgrade", "remove", "uninstall"],
+            },
+            {"command": ["apt", "apt-get", "aptitude", "dnf", "yum", "zypper", "apk", "pacman", "dpkg", "rpm"]},
+            {
+                "command": ["nvm", "fnm", "volta", "asdf", "mise", "sdk", "pyenv", "rbenv", "nodenv", "goenv"],
+                "subcommand": ["install", "uninstall", "upgrade", "update"],
+            },
+            {"command": "pre-commit", "subcommand": ["install", "autoupdate"]},
+        ]
+    },
+    "publishing": {
+        "any": [
+            _git("push"),
+            {"command": "git", "args": ["lfs", "push", "**"]},
+            {
+                "command": ["npm", "pnpm", "yarn", "bun"],
+                "subcommand": ["publish", "unpublish", "deprecate", "dist-tag", "owner", "access", "token", "login"],
+            },
+            {"command": "yarn", "args": ["npm", "**"]},
+            {"command": ["npm", "pnpm"], "subcommand": ["adduser", "logout", "team", "org", "profile"]},
+            {"command": ["uv", "poetry", "hatch", "flit", "pdm"], "subcommand": "publish"},
+            {"command": "twine"},
+            {"command": _PYTHONS, "args": ["-m", "twine", "**"]},
+            {"command": "cargo", "subcommand": ["publish", "yank", "login", "logout", "owner"]},
+            {"command": "gem", "subcommand": ["push", "yank", "owner", "signin"]},
+            {"command": "mvn", "subcommand": "deploy"},
+            {"command": "gradle", "subcommand": "publish"},
+            {"command": "dotnet", "args": ["nuget", "push", "**"]},
+            {"command": ["docker", "podman", "nerdctl", "helm"], "subcommand": ["push", "login"]},
+            *[
+                {"command": ["npm", "pnpm", "yarn", "bun"], "args": ["run", name, "**"]}
+                for name in ("deploy", "publish", "release")
+            ],
+            *[{"command": "make", "args": [name, "**"]} for name in ("deploy", "publish", "release", "upload")],
+            {"command": ["vercel", "netlify", "fly", "flyctl", "heroku", "firebase", "wrangler", "surge", "railway"]},
+            {"command": ["serverless", "sls", "cdk", "sam", "pulumi", "ansible-playbook"]},
+            {"command": ["terraform", "tofu"], "subcommand": ["apply", "destroy", "import", "taint", "login"]},
+        ]
+    },
+    "remote": {
+        "any": [
+            _git(["clone", "fetch", "pull", "push", "ls-remote"]),
+            *[{"command": "git", "args": ["submodule", verb, "**"]} for verb in ("add", "update", "foreach")],
+            {"command": "git", "args": ["remote", "update", "**"]},
+            {"command": "git", "args": ["lfs", "pull", "**"]},
+            {"command": ["ssh", "scp", "sftp", "mosh", "ftp", "telnet", "sshpass", "ssh-copy-id"]},
+            {"command": ["docker", "docker-compose", "podman", "nerdctl", "kubectl", "oc", "minikube", "kind"]},
+            {"command": ["aws", "gcloud", "gsutil", "bq", "az", "doctl", "oci", "gh", "glab", "hub"]},
+        ]
+    },
+    "administration": {
+        "any": [
+            *[{"command": "rm", "args": [*flags, "/"]} for flags in _RECURSIVELY],
+            *[{"command": "chmod", "args": ["-R", mode, "/"]} for mode in ("777", "0777", "000", "a+rwx", "ugo+rwx")],
+            {"command": ["sudo", "doas", "su", "pkexec", "runuser", "sudoedit", "run0", "gosu", "su-exec"]},
+            {"command": ["mkfs", *[f"mkfs.{kind}" for kind in _FILE_SYSTEMS], "mke2fs", "mkdosfs", "mkntfs", "mkswap"]},
+            {"command": ["fdisk", "sfdisk", "sgdisk", "parted", "wipefs", "blkdiscard", "mount", "umount"]},
+            {"command": ["shutdown", "reboot", "halt", "poweroff", "telinit", "kexec", "insmod", "rmmod", "modprobe"]},
+            {"command": ["systemctl", "service", "launchctl", "systemd-run", "crontab", "at", "batch", "sysctl"]},
+            {
+                "command": [
+                    "iptables",
+                    "ip6tables",
+                    "nft",
+                    "ufw",
+                    "firewall-cmd",
+                    "setcap",
+                    "visudo",
+                    "passwd",
+                    "chpasswd",
+                ]
+            },
+            {"command": ["useradd", "userdel", "usermod", "adduser", "deluser", "groupadd", "groupdel", "chsh"]},
         ]
     },
 }

@@ -7,11 +7,20 @@ from byleave.core.command_files import check_files, file_name, leaves
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, CODES, DENY, VERBS, FileTouch, PartVerdict, RuleRef, Verdict
 from byleave.core.file_decision import names_place
 from byleave.core.fs_rules import FsTarget, RefusedPath
-from byleave.core.match_context import MatchContext
-from byleave.core.matchers import All, AnyOf, CommandMatcher, OperationMatcher, is_any_command
+from byleave.core.match_context import HELD, MatchContext
+from byleave.core.matchers import All, AnyOf, CommandMatcher, OperationMatcher, TextMatcher, is_any_command
 from byleave.core.policy import NO_RULE
-from byleave.core.rules import RuleAnswer, RuleTable
-from byleave.core.self_protection import GUARDED_COMMANDS, changes_trust
+from byleave.core.rules import RuleAnswer, RuleTable, uncovered
+from byleave.core.self_protection import (
+    GUARDED_COMMANDS,
+    HOW_TO_ASK,
+    OUTSIDE,
+    TICKET_FLAG,
+    changes_trust,
+    guarded_because,
+    outside_command,
+    runs_outside,
+)
 from byleave.core.suggest import suggest_command_rule, suggest_path_rule
 from byleave.record import Record
 from byleave.text import quoted, shown
@@ -31,6 +40,9 @@ if TYPE_CHECKING:
 MOST_SPELLINGS = 1000  # more than any rule that a person writes has
 _NOTHING = RuleRef("a comment runs nothing", BUILT_IN, ALLOW)
 _SELF_GUARD = RuleRef("byleave guards itself", BUILT_IN, DENY)
+_OUTSIDE = RuleRef("a command outside of the sandbox needs approval", BUILT_IN, ASK)
+_REPOSITORY = RuleRef("a repository in a protected place needs approval", BUILT_IN, ASK)
+_MISWRITTEN = RuleRef("byleave outside is the whole line, in literal words", BUILT_IN, DENY)
 
 
 class Redirection(Record):
@@ -42,14 +54,18 @@ class Redirection(Record):
 
 
 class CommandLine(Record):
-    """A command line, read and resolved. `problem` says why it was not understood, if it was not."""
+    """A command line, read and resolved. `problem` says why it was not understood, if it was not.
+
+    `whole`: the first command is all of it, in literal words; the others are only what that one starts.
+    """
 
     text: str
     parts: "tuple[MatchPart, ...]" = ()
     argvs: tuple[tuple[str | None, ...], ...] = ()
     redirections: tuple[Redirection, ...] = ()
     problem: str | None = None
-    loose_words: frozenset[str] = frozenset()  # of a line that was not understood: whatever could be a word
+    loose_words: frozenset[str] = frozenset()  # where something was not understood: whatever could be a word
+    whole: bool = False
 
 
 class ConfinePolicy(Record):
@@ -92,9 +108,40 @@ def decide_line(
 ) -> Verdict:
     """Return the verdict on a whole line, with one part for each command and each redirection."""
     if line.problem is not None:
-        return _unread(line, table, confining)
+        return _unread(line, table, confining, agent)
     if not line.parts and not line.redirections and line.text.strip():
         return Verdict(ALLOW, "it is a comment: nothing runs", "ok", (_NOTHING,), sandbox=(False, False))
+    answers, files = _answers(line, table, protected, agent)
+    if any(runs_outside(argv) for argv in line.argvs):
+        return _outside(line, table, answers, files)
+    way = _way(answers, confining)
+    eased = way.confined and any(answer.soft for answer in answers)
+    goes_outside = False
+    if way.confined:
+        held = list(_held_repositories(line))
+        answers = [*held, *[_held_by_kernel(answer) if answer.soft else answer for answer in answers]]
+        goes_outside = bool(held) and _is_one_command(line)
+    elif way.required:
+        answers = [_needs_confining(answer, confining) for answer in answers]
+    heard = [answer for answer in answers if answer.decision is not None]
+    if not heard:
+        heard = [_Answer(line.text, ASK, "no rule matches it", NO_RULE, "no_match", silent=True)]
+    first = max(heard, key=_strictness)
+    said = [ref for answer in heard for ref in (answer.ref, *answer.also)]
+    refs = dict.fromkeys([first.ref, *first.also, *said])
+    decision = first.decision if first.decision is not None else ASK
+    parts = _part_verdicts(answers, files)
+    suggestion = _suggestion(line, answers) if decision is ASK else None
+    required = way.required or eased  # after a yes as well: it did not hear what the kernel was to hold
+    confined = way.confined and decision is not DENY and not goes_outside
+    sandbox = (True, required) if confined else (False, False)
+    return Verdict(decision, _reason(first), first.code, tuple(refs), suggestion, parts=parts, sandbox=sandbox)
+
+
+def _answers(
+    line: CommandLine, table: RuleTable, protected: "Protected", agent: str | None
+) -> "tuple[list[_Answer], list[tuple[FileTouch, ...]]]":
+    """Return what is said of every command, of the files that it names, and of every redirection; the files by part."""
     files: list[tuple[FileTouch, ...]] = []
     answers: list[_Answer] = []
     for number, decided in enumerate(_commands(line, table, agent)):
@@ -105,27 +152,74 @@ def decide_line(
     for number, (answer, touch) in enumerate(_redirections(line, table, protected, agent), start=len(files)):
         files.append(() if touch is None else (touch,))
         answers.append(answer.replace(part=number))
-    way = _way(answers, confining)
-    eased = way.confined and any(answer.soft for answer in answers)
-    if way.confined:
-        answers = [_held_by_kernel(answer) if answer.soft else answer for answer in answers]
-    elif way.required:
-        answers = [_needs_confining(answer, confining) for answer in answers]
-    heard = [answer for answer in answers if answer.decision is not None]
-    if not heard:
-        heard = [_Answer(line.text, ASK, "no rule matches it", NO_RULE, "no_match", silent=True)]
-    first = max(heard, key=_strictness)
-    said = [ref for answer in heard for ref in (answer.ref, *answer.also)]
-    refs = dict.fromkeys([first.ref, *first.also, *said])
-    decision = first.decision if first.decision is not None else ASK
-    said_of: list[list[_Answer]] = [[] for _ in files]
-    for answer in answers:
-        said_of[answer.part].append(answer)
-    parts = tuple(_part_verdict(own, touched) for own, touched in zip(said_of, files, strict=True))
-    suggestion = _suggestion(line, answers) if decision is ASK else None
-    required = way.required or (decision is ALLOW and eased)
-    sandbox = (True, required) if way.confined and decision is not DENY else (False, False)
-    return Verdict(decision, _reason(first), first.code, tuple(refs), suggestion, parts=parts, sandbox=sandbox)
+    return answers, files
+
+
+def _outside(
+    line: CommandLine, table: RuleTable, answers: "list[_Answer]", files: "list[tuple[FileTouch, ...]]"
+) -> Verdict:
+    """Decide a line with `byleave outside`: an ask that no rule allows, or a deny.
+
+    A deny on the command that it starts holds, and what an ask says of it is shown.
+    """
+    argv = line.argvs[0]
+    command = outside_command(argv) if line.whole else None
+    nested = any(runs_outside(each) for each in line.argvs[1:]) or (command is not None and runs_outside(command))
+    denied = [answer for answer in answers if answer.decision is DENY]
+    if denied:
+        first = denied[0]
+    elif command is None or nested:
+        first = _Answer(line.text, DENY, HOW_TO_ASK, _MISWRITTEN, "denied", runs=True)
+    elif len(line.parts) == 1 and (rule := _worded(line, table)) is not None:  # what it starts is not understood
+        why = f"it is not understood to the end, and it has the words of the rule `{rule.text}`"
+        first = _Answer(line.text, DENY, why, rule.ref, "denied", runs=True)
+    else:
+        asked = [answer for answer in answers if answer.decision is ASK and not answer.silent]
+        by = "" if argv[0] == "byleave" else f" (started by {quoted(line.text.partition(OUTSIDE)[0].strip())})"
+        why = "; ".join(dict.fromkeys([f"it runs outside of the sandbox{by}", *[answer.why for answer in asked]]))
+        text = line.parts[1].text if len(line.parts) > 1 else line.text
+        also = tuple(ref for answer in asked for ref in (answer.ref, *answer.also))
+        first = _Answer(text, ASK, why, _OUTSIDE, "no_match", runs=True, also=also)
+        answers = [
+            answer.replace(decision=ASK, why=why, ref=_OUTSIDE) if not answer.part else answer for answer in answers
+        ]
+    refs = tuple(dict.fromkeys([first.ref, *first.also, *[answer.ref for answer in denied]]))
+    parts = _part_verdicts(answers, files)
+    return Verdict(first.decision or ASK, _reason(first), first.code, refs, parts=parts, sandbox=(False, False))
+
+
+def _worded(line: CommandLine, table: RuleTable) -> "CompiledRule | None":
+    """Return a deny rule all of whose words stand in a text that was not understood."""
+    rules = [rule for rule in table.rules if rule.outcome is DENY]
+    return next((rule for rule in rules if any(line.loose_words.issuperset(words) for words in rule.words)), None)
+
+
+def _held_repositories(line: CommandLine) -> "Iterator[_Answer]":
+    """Yield an ask for each command that makes a repository where a confined run cannot: it would only fail.
+
+    After a yes it runs outside of the sandbox if it is the whole line, so that nothing else goes along.
+    """
+    for number, part in enumerate(line.parts):
+        made = [file.repository for file in part.files if file.repository]
+        if not made or any(each != HELD for each in made):  # `cd a; git init`: perhaps elsewhere
+            continue
+        why = (
+            "it writes the configuration and the hooks of a repository, which are protected: in a confined run it fails"
+        )
+        from shlex import join  # which loads much, and few lines need it
+
+        argv = [word for word in line.argvs[number] if word is not None]
+        command = join(argv) if len(argv) == len(line.argvs[number]) else "git init"
+        outside = f"`byleave {OUTSIDE} -- {shown(command)}`"
+        way = f"after your yes it runs outside of the sandbox, as {outside} does"
+        if not _is_one_command(line):
+            way = f"have it run by itself first: {outside}"
+        yield _Answer(part.text, ASK, f"{why}; {way}", _REPOSITORY, "no_match", part=number)
+
+
+def _is_one_command(line: CommandLine) -> bool:
+    """Whether a line is one command in literal words, and nothing else."""
+    return line.whole and len(line.parts) == 1 and not line.redirections
 
 
 class _Way(Record):
@@ -174,6 +268,13 @@ def _held_by_kernel(answer: _Answer) -> _Answer:
     )
 
 
+def _part_verdicts(answers: "Sequence[_Answer]", files: "Sequence[tuple[FileTouch, ...]]") -> tuple[PartVerdict, ...]:
+    said_of: list[list[_Answer]] = [[] for _ in files]
+    for answer in answers:
+        said_of[answer.part].append(answer)
+    return tuple(_part_verdict(own, touched) for own, touched in zip(said_of, files, strict=True))
+
+
 def _part_verdict(own: "Sequence[_Answer]", files: "tuple[FileTouch, ...]") -> PartVerdict:
     """Return what one command came to: the strictest of what was said of it and of the files that it names."""
     first = max(own, key=_strictness)
@@ -196,7 +297,8 @@ def _suggestion(line: CommandLine, answers: "Sequence[_Answer]") -> str | None:
         plain = answer.silent and answer.runs and line.parts[number].blocked is None
         if plain and not _is_placed(line.parts[number]):
             return None  # its name means another file elsewhere, and a rule could not say which
-        blocks.append(suggest_command_rule(line.argvs[number]) if plain else _suggest_write(line, answer))
+        knowledge = line.parts[number].knowledge if plain else None
+        blocks.append(suggest_command_rule(line.argvs[number], knowledge) if plain else _suggest_write(line, answer))
     if None in blocks:
         return None
     return "\n\n".join(dict.fromkeys(block for block in blocks if block is not None))
@@ -212,7 +314,7 @@ def _suggest_write(line: CommandLine, answer: _Answer) -> str | None:
     place = next((each.place for each in line.redirections if each.text == answer.text), None)
     if not answer.silent or not isinstance(place, FsTarget):
         return None
-    return suggest_path_rule(place, "update" if place.exists else "create")
+    return suggest_path_rule(place, "update" if place.exists else "create", wide=True)
 
 
 class _OfCommand(Record):
@@ -238,7 +340,7 @@ def _commands(line: CommandLine, table: RuleTable, agent: str | None) -> "Iterat
 def _of_command(line: CommandLine, number: int, ruling: RuleAnswer, *, transparent: bool) -> _Answer:
     part = line.parts[number]
     if changes_trust(line.argvs[number]):
-        why = "this byleave command changes what is trusted: only a person may run it, in a terminal"
+        why = guarded_because(line.argvs[number])
         return _Answer(part.text, DENY, why, _SELF_GUARD, "denied", runs=True)
     rule = ruling.rules[0] if ruling.rules else None
     sandbox = None if rule is None else rule.sandbox
@@ -265,8 +367,8 @@ def _named_by_wrapper(part: "MatchPart", wrapper: "MatchPart", ruling: RuleAnswe
     names = any(part.name in _named_children(each) for each in leaves(rule.matcher, subject))
     if not names:
         return None
-    uncovered = part.knowledge.uncovered((), ())
-    return RuleAnswer(ALLOW, (rule,)) if uncovered is None else RuleAnswer(None, (), uncovered)
+    beyond = uncovered(part)
+    return RuleAnswer(ALLOW, (rule,)) if beyond is None else RuleAnswer(None, (), beyond)
 
 
 def _named_children(matcher: CommandMatcher) -> "Sequence[str]":
@@ -310,7 +412,8 @@ def _redirection(
             ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, decision)
             why = f"{shown(protection.place)} is protected"
             return _Answer(redirection.text, decision, why, ref, CODES[decision], also=ruling.refs[:1])
-    return _from_ruling(redirection.text, ruling)
+    answer = _from_ruling(redirection.text, ruling)
+    return answer.replace(soft=True) if answer.silent else answer  # a confined command writes only where it may
 
 
 def _from_ruling(text: str, ruling: RuleAnswer) -> _Answer:
@@ -327,10 +430,12 @@ def _from_ruling(text: str, ruling: RuleAnswer) -> _Answer:
 
 def names_guarded(words: "AbstractSet[str]") -> bool:
     """Whether loose words could be a command of byleave that changes what is trusted."""
-    return "byleave" in words and not words.isdisjoint(GUARDED_COMMANDS)
+    if "byleave" not in words:
+        return False
+    return not words.isdisjoint(GUARDED_COMMANDS) or any(word.startswith(TICKET_FLAG) for word in words)
 
 
-def _unread(line: CommandLine, table: RuleTable, confining: ConfinePolicy) -> Verdict:
+def _unread(line: CommandLine, table: RuleTable, confining: ConfinePolicy, agent: str | None) -> Verdict:
     """Not understood: ask, or deny where a deny rule's own words stand in the text, or byleave's guarded ones.
 
     A rule with `unread = true` covers such a line where it runs confined.
@@ -339,17 +444,24 @@ def _unread(line: CommandLine, table: RuleTable, confining: ConfinePolicy) -> Ve
     if names_guarded(line.loose_words):
         reason = f"the command is denied: {unread}, and it names what byleave guards"
         return Verdict(DENY, reason, "unparsed", (_SELF_GUARD,), sandbox=(False, False))
-    for rule in table.rules:
-        if rule.outcome is DENY and any(line.loose_words.issuperset(spelled) for spelled in rule.words):
-            reason = f"the command is denied: {unread}, and it has the words of the rule `{rule.text}`"
-            return Verdict(DENY, reason, "unparsed", (rule.ref,), sandbox=(False, False))
-    covering = next((rule for rule in table.rules if rule.unread and is_any_command(rule.matcher)), None)
+    if line.loose_words.issuperset(("byleave", OUTSIDE)):
+        reason = f"the command is denied: {unread}. {HOW_TO_ASK}"
+        return Verdict(DENY, reason, "unparsed", (_MISWRITTEN,), sandbox=(False, False))
+    if (rule := _worded(line, table)) is not None:
+        reason = f"the command is denied: {unread}, and it has the words of the rule `{rule.text}`"
+        return Verdict(DENY, reason, "unparsed", (rule.ref,), sandbox=(False, False))
+    subject = MatchContext("execute", agent)
+    covering = next((rule for rule in table.rules if rule.unread and is_any_command(rule.matcher, subject)), None)
     if covering is not None and confining.possible and confining.mode is not None:
         reason = f"the command is allowed in a confined run: {unread}, and the rule `{covering.text}` covers that"
         return Verdict(ALLOW, reason, "ok", (covering.ref,), sandbox=(True, True))
     ref = RuleRef("a command that is not understood needs approval", BUILT_IN, ASK)
     reason = f"the command needs your approval: it is not understood: {line.problem}"
-    return Verdict(ASK, reason, "unparsed", (ref,), sandbox=(False, False))
+    # It may hold whatever a rule allows only confined: then it runs confined after a yes as well.
+    required = any(rule.sandbox and rule.outcome is ALLOW for rule in table.rules)
+    ways = {_confinement(True if required else None, confining.mode), _confinement(None, confining.mode)}
+    confined = confining.possible and confining.mode is not None and ways != {"plain"}
+    return Verdict(ASK, reason, "unparsed", (ref,), sandbox=(confined, confined and "required" in ways))
 
 
 def spellings(matcher: "Matcher") -> tuple[tuple[str, ...], ...]:
@@ -360,6 +472,8 @@ def spellings(matcher: "Matcher") -> tuple[tuple[str, ...], ...]:
         if not matcher.names:  # any command at all: no word is missing, unless it is about a place or a pipe
             return ((),) if matcher.within is None and not matcher.piped_to_shell else ()
         return tuple((name, *tail) for name in matcher.names for tail in tails)
+    if isinstance(matcher, TextMatcher):
+        return (tuple([word for word in matcher.pattern.split() if not any(mark in word for mark in "*?")]),)
     if isinstance(matcher, OperationMatcher):
         return ((),) if "execute" in matcher.kinds else ()
     if isinstance(matcher, AnyOf):

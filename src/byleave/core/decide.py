@@ -23,7 +23,7 @@ from byleave.core.decision import ALLOW, BUILT_IN, DENY, VERBS, RuleRef, Verdict
 from byleave.core.file_decision import decide_file, decide_move, decide_search
 from byleave.core.net_rules import decide_net, may_dial, refuse_public
 from byleave.core.policy import NO_RULE
-from byleave.core.self_protection import changes_trust
+from byleave.core.self_protection import HOW_TO_ASK, changes_trust, guarded_because, runs_outside
 from byleave.core.suggest import suggest_command, suggest_env, suggest_net, suggest_url_rule
 from byleave.core.url import BadUrl, parse_url
 from byleave.errors import InputError
@@ -157,8 +157,11 @@ _ENV_NAMES = RuleRef("names of variables", BUILT_IN, DENY)
 def _spawn(policy: "CompiledPolicy", action: SpawnAction, _places: "tuple[Place, ...]") -> Verdict:
     if action.tool is not None:
         policy.tool(action.tool)
-    if changes_trust((action.program, *action.args)):
-        return _self_guard()
+    argv = (action.program, *action.args)
+    if changes_trust(argv):
+        return _self_guard(guarded_because(argv))
+    if runs_outside(argv):
+        return _self_guard(HOW_TO_ASK)
     if action.tool is None:
         return policy.unmatched(f"starting {shown(action.program)}")
     return policy.strictest(action.tool, lambda known: _spawn_by(known, action))
@@ -217,9 +220,8 @@ def _other(policy: "CompiledPolicy", action: OtherAction, _places: "tuple[Place,
     return policy.unmatched(shown(action.name))
 
 
-def _self_guard() -> Verdict:
+def _self_guard(reason: str) -> Verdict:
     ref = RuleRef("byleave guards itself", BUILT_IN, DENY)
-    reason = "this byleave command changes what is trusted: only a person may run it, in a terminal"
     return Verdict(DENY, reason, "denied", (ref,))
 
 

@@ -224,6 +224,9 @@ def _strictness(verdict: Verdict) -> int:
     return verdict.decision
 
 
+HOW_TO_ALLOW = "to allow it, add to your configuration:"
+
+
 def explain(verdict: Verdict) -> str:
     """Return the verdict for a person: the decision and its reason, the rules behind it, and what would help."""
     lines = [f"{verdict.decision.word}: {verdict.reason}"]
@@ -235,8 +238,8 @@ def explain(verdict: Verdict) -> str:
         granted = sentence_list(verdict.grants) if verdict.grants else "nowhere"
         lines.append(f"  granted at: {granted}")
     if verdict.decision is not ALLOW and verdict.suggestion:
-        lines.append("  to allow it, add to your configuration:")
-        lines += [f"    {line}" for line in verdict.suggestion.splitlines()]
+        lines.append(f"  {HOW_TO_ALLOW}")
+        lines += [f"    {line}".rstrip() for line in verdict.suggestion.splitlines()]
     return "\n".join(lines)
 
 

@@ -308,7 +308,7 @@ def _unclaimed(place: FsTarget, touch: _Touch, protection: "Protection | None") 
     if protection is not None:
         ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, ASK)
         why = f"{shown(protection.place)} is a protected place"
-    suggestion = suggest_path_rule(place, touch.kind)
+    suggestion = suggest_path_rule(place, touch.kind, wide=protection is None)
     return Verdict(
         ASK,
         f"{touch.kind} on {_named(place, touch)} needs your approval: {why}",

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     class Knowledge(Protocol):
         """What is known of a command's words beyond their text; the shell room answers. None is "it depends"."""
 
+        @property
+        def texts(self) -> "tuple[str | None, ...]":
+            """Its words, the program first."""
+            ...
+
         def is_subcommand(self, expected: str) -> bool | None: ...
 
         def asks_for_version(self) -> bool: ...
@@ -42,6 +47,9 @@ if TYPE_CHECKING:
         def uncovered(self, flags: tuple[str, ...], args: tuple[str, ...]) -> str | None: ...
 
 
+NEW, HELD = "new", "held"
+
+
 class NamedFile(Record):
     """A file that a command names. `place` is None where it is known only at run time.
 
@@ -50,7 +58,9 @@ class NamedFile(Record):
     directory does (`likely`), so that a program may make it. `covered` are closed places below
     it, by name; `complete` says that these are all. `gone`: it goes away with everything that is in it; `guarded` is
     something in it, then, that no rule opens. `kinds`: of a tree, only files with these endings are touched, none below
-    directories named in `skips`; `guarded` is one of them that is protected.
+    directories named in `skips`; `guarded` is one of them that is protected. `whole`: it is above the workspace, which
+    goes away with it. `repository`: git makes one there, `NEW`, or where a confined run cannot, `HELD`: at the root of
+    the workspace, or where one is already, whose configuration and hooks are protected.
     """
 
     text: str
@@ -65,6 +75,8 @@ class NamedFile(Record):
     guarded: str | None = None
     kinds: tuple[str, ...] = ()
     skips: tuple[str, ...] = ()
+    whole: bool = False
+    repository: str = ""
 
     @property
     def kind(self) -> str:
@@ -95,6 +107,7 @@ class MatchPart(Record):
     at_root: bool = False  # started in the workspace's root: `./x` means what it means in the configuration
     files: tuple[NamedFile, ...] = ()  # the files it names, resolved
     moved: str | None = None  # an option that has the program work outside the workspace
+    repository: str | None = None  # where it obeys the configuration of a repository that is not the workspace's own
     empty: bool = False  # assignments or redirections without a command
 
 

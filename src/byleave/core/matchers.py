@@ -8,7 +8,7 @@ from byleave.core.agents import other_names
 from byleave.core.arguments import ANY_TOOL
 from byleave.core.fs_rules import is_under
 from byleave.core.net_rules import NetRule, NetTable
-from byleave.core.patterns import Glob, name_matches
+from byleave.core.patterns import Glob, name_matches, text_matches
 from byleave.record import Record
 from byleave.text import shown
 
@@ -113,7 +113,7 @@ class CommandMatcher(Record):
         part = subject.part
         if part is None or self.any_options:
             return True
-        if part.moved is not None and not self._names_move(part.moved):
+        if part.repository is not None or (part.moved is not None and not self._names_move(part.moved)):
             return False
         return part.knowledge.uncovered(self.flags, self.args or ()) is None
 
@@ -143,6 +143,40 @@ class CommandMatcher(Record):
             yield part.knowledge.has_operands(most=self.operands, behind=bool(self.subcommands))
         if self.within is not None:
             yield _is_within(part, self.within, granting=granting)
+
+
+class TextMatcher(Record):
+    """A command by its text, as other agents' rules do: `*` is anything, `?` one letter. It only tightens.
+
+    The text is that of one command of the line, as written and with its words unquoted.
+    """
+
+    pattern: str
+
+    programs = None
+    calls = NO_CALLS
+
+    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
+        part = subject.part
+        if part is None or part.empty or granting:
+            return False
+        words = part.knowledge.texts
+        known = words[: words.index(None)] if None in words else words
+        plain = " ".join([word or "" for word in known])
+        if len(known) < len(words):  # what follows is known only at run time
+            head = self.pattern[: min([self.pattern.find(mark) for mark in "*?" if mark in self.pattern], default=None)]
+            return None if plain.startswith(head) or head.startswith(plain) else False
+        named = " ".join([plain.partition(" ")[0].rpartition("/")[2], *[word or "" for word in words[1:]]])
+        texts = (plain, named, " ".join(part.text.split()))
+        if any(text_matches(self.pattern, text) for text in texts):
+            return True
+        return None if part.runs_anything else False
+
+    def covers(self, _subject: "MatchContext") -> bool:
+        return False
+
+    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
+        return subject.part is not None and not subject.part.empty
 
 
 class PathMatcher(Record):
@@ -371,7 +405,7 @@ class Not(Record):
 
 def _covers_plainly(part: "MatchPart | None") -> bool:
     """Whether a rule that says nothing of options covers this command."""
-    return part is None or (part.moved is None and part.knowledge.uncovered((), ()) is None)
+    return part is None or (part.moved is None and part.repository is None and part.knowledge.uncovered((), ()) is None)
 
 
 def _is_named(part: "MatchPart", expected: str, *, granting: bool) -> bool | None:
@@ -417,7 +451,7 @@ def touches_files(matcher: "Matcher", op: str) -> bool:
     if isinstance(matcher, OperationMatcher):
         return _OPERATION_OF[op] in matcher.kinds
     if isinstance(matcher, Not):
-        return not isinstance(matcher.matcher, CommandMatcher | UrlMatcher | CallMatcher)
+        return not isinstance(matcher.matcher, CommandMatcher | TextMatcher | UrlMatcher | CallMatcher)
     if isinstance(matcher, All | AnyOf):
         each = [touches_files(inner, op) for inner in matcher.matchers]
         return all(each) if isinstance(matcher, All) else any(each)
@@ -446,15 +480,17 @@ def _names_paths(matcher: "Matcher") -> bool:
     return isinstance(matcher, PathMatcher)
 
 
-def is_any_command(matcher: "Matcher") -> bool:
-    """Whether a matcher matches every command there is, whatever its words."""
+def is_any_command(matcher: "Matcher", subject: "MatchContext | None" = None) -> bool:
+    """Whether a matcher matches every command there is, whatever its words; of one agent, that of the `subject`."""
+    if isinstance(matcher, AgentMatcher):
+        return subject is not None and matcher.match(subject, granting=True) is True
     if isinstance(matcher, CommandMatcher):
         keys = (matcher.names, matcher.subcommands, matcher.flags, matcher.args, matcher.operands, matcher.within)
         return not any(key is not None and key != () for key in keys) and not matcher.piped_to_shell
     if isinstance(matcher, AnyOf):
-        return any(is_any_command(each) for each in matcher.matchers)
+        return any(is_any_command(each, subject) for each in matcher.matchers)
     if isinstance(matcher, All):
-        return all(is_any_command(each) for each in matcher.matchers)
+        return all(is_any_command(each, subject) for each in matcher.matchers)
     return isinstance(matcher, OperationMatcher) and "execute" in matcher.kinds
 
 
@@ -463,6 +499,8 @@ def describe(matcher: "Matcher") -> str:
     match matcher:
         case CommandMatcher():
             return _describe_command(matcher)
+        case TextMatcher(pattern):
+            return f"text {shown(pattern)}"
         case PathMatcher(glob, ops):
             return f"{'/'.join(sorted(ops))} {shown(glob.text)}" if len(ops) < 5 else f"path {shown(glob.text)}"
         case UrlMatcher():

@@ -54,18 +54,23 @@ class Glob(Record):
 
     def matches(self, path: str, *, folded: bool = False) -> bool:
         """Whether `path` (no leading slash, "" for the root) matches; `folded` ignores case and normal form."""
-        names = tuple(path.split("/")) if path else ()
-        if folded:
-            return _match(tuple(fold(name) for name in self.names), tuple(fold(name) for name in names))
-        return _match(self.names, names)
+        pattern = _folded(self.names) if folded else self.names
+        names = _split_folded(path) if folded else tuple(path.split("/")) if path else ()
+        if names and pattern:  # nearly all that does not match differs in its last or its first name
+            last, first = pattern[-1], pattern[0]
+            if last != ANY_DEPTH and not name_matches(last, names[-1]):
+                return False
+            if first != ANY_DEPTH and not name_matches(first, names[0]):
+                return False
+        return _match(pattern, names)
 
     def reaches_below(self, path: str) -> bool:
         """Whether something below `path` could match, whatever its case and normal form."""
-        names = tuple(fold(name) for name in path.split("/")) if path else ()
-        for expected, name in zip(self.names, names, strict=False):
+        names = _split_folded(path)
+        for expected, name in zip(_folded(self.names), names, strict=False):
             if expected == ANY_DEPTH:
                 return True
-            if not name_matches(fold(expected), name):
+            if not name_matches(expected, name):
                 return False
         return len(self.names) > len(names)
 
@@ -73,6 +78,32 @@ class Glob(Record):
     def covers_below(self) -> bool:
         """Whether everything below a match is a match as well."""
         return self.names[-1:] == (ANY_DEPTH,)
+
+
+# One path is held against many patterns, and one pattern against many paths.
+_MOST_REMEMBERED = 4096
+_folded_patterns: "dict[tuple[str, ...], tuple[str, ...]]" = {}
+_folded_paths: "dict[str, tuple[str, ...]]" = {}
+
+
+def _folded(names: "tuple[str, ...]") -> "tuple[str, ...]":
+    """Return the names of a pattern as they are compared where case and normal form do not count."""
+    known = _folded_patterns.get(names)
+    if known is None:
+        if len(_folded_patterns) >= _MOST_REMEMBERED:
+            _folded_patterns.clear()
+        known = _folded_patterns[names] = tuple([fold(name) for name in names])
+    return known
+
+
+def _split_folded(path: str) -> "tuple[str, ...]":
+    """Return the names of a path in the same form."""
+    known = _folded_paths.get(path)
+    if known is None:
+        if len(_folded_paths) >= _MOST_REMEMBERED:
+            _folded_paths.clear()
+        known = _folded_paths[path] = tuple([fold(name) for name in path.split("/")]) if path else ()
+    return known
 
 
 def glob_problem(text: str) -> str | None:
@@ -101,14 +132,16 @@ def name_matches(pattern: str, name: str) -> bool:
         return pattern == name
     if pattern == "*":
         return True
+    if pattern[0] == "*" and _WILD.isdisjoint(pattern[1:]):
+        return name.endswith(pattern[1:])
     if "[" not in pattern:
-        return _walk(pattern, name)
+        return text_matches(pattern, name)
     from fnmatch import fnmatchcase
 
     return fnmatchcase(name, pattern)
 
 
-def _walk(pattern: str, name: str) -> bool:
+def text_matches(pattern: str, name: str) -> bool:
     """Match `*` and `?` without `fnmatch`, which loads `re`: every start that decides about a file would pay for it."""
     at = place = 0
     star = mark = -1

@@ -4,12 +4,13 @@ from byleave.core.access import Access
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.core.protected import Protected
 from byleave.errors import InputError
-from byleave.record import Record
+from byleave.record import Record, Sealed
 from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
 
     from byleave.core.agents import Agents
     from byleave.core.match_context import MatchContext
@@ -41,6 +42,46 @@ class PolicyView(Record):
     agents: "Agents | None" = None
 
 
+class KnownAnswers(Sealed):
+    """Answers about places that rest on the views of one policy and on their keys alone; see `core.place_access`."""
+
+    def __init__(self) -> None:
+        self._access: dict[object, dict[str, tuple[bool, RuleRef]]] = {}
+        self._closed: dict[object, Any] = {}  # ClosedPlaces
+        self._by_agent: list[bool] = []  # whether the agent makes a difference, once that is known
+
+    def __bool__(self) -> bool:
+        """Whether anything was answered about a place."""
+        return bool(self._access)
+
+    def access_at(self, key: object) -> "dict[str, tuple[bool, RuleRef]]":
+        """Return what was answered about a place, by capability: the caller adds to it what it finds out."""
+        found = self._access.get(key)
+        if found is None:
+            found = {}
+            if len(self._access) < _MOST_KEPT:
+                self._access[key] = found
+        return found
+
+    def closed_at(self, key: object, find: "Callable[[], Any]") -> "Any":
+        """Return the closed places that a key stands for, found now or before."""
+        found = self._closed.get(key)
+        if found is None:
+            found = find()
+            if len(self._closed) < _MOST_KEPT:
+                self._closed[key] = found
+        return found
+
+    def speaks_of_agents(self, find: "Callable[[], bool]") -> bool:
+        """Whether the rules may answer differently for different agents, found out now or before."""
+        if not self._by_agent:
+            self._by_agent.append(find())
+        return self._by_agent[0]
+
+
+_MOST_KEPT = 4096  # places; a workspace may have any number of names that are protected
+
+
 class CompiledPolicy(Record):
     """Everything `decide` needs to know."""
 
@@ -48,6 +89,7 @@ class CompiledPolicy(Record):
     protected: Protected
     strict_links: bool = False
     shell: str | None = None  # how commands run: `auto`, `require` or `off`; None without a [shell] table
+    known: "KnownAnswers | None" = None  # what was answered about places before
 
     def rule_tables(self) -> "Iterator[RuleTable]":
         """Yield the ordered rules of every view, if there are rules at all.

@@ -82,6 +82,16 @@ GUARDED_ELSEWHERE = (
     ".opencode/plugins",
     ".opencode/plugin",
     ".cursor/cli-config.json",
+    ".qwen/settings.json",
+    ".copilot/hooks",
+    ".copilot/settings.json",
+    ".copilot/config.json",
+    ".github/hooks",
+    ".github/copilot/settings.json",
+    ".github/copilot/settings.local.json",
+    ".cline/hooks",
+    ".clinerules/hooks",
+    "Documents/Cline/Hooks",
 )
 
 # What git obeys, in a `.git` itself, in that of a worktree, and in those of submodules.

@@ -12,7 +12,7 @@ from _thread import allocate_lock  # of `threading`, which costs start-up time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from re import Match, Pattern
     from typing import Any
 
@@ -182,6 +182,61 @@ def _lines_of(value: str) -> "list[str]":
 def is_secret(value: str) -> bool:
     """Whether a value is to be hidden: it is not too short, and gives something away."""
     return len(value) >= SHORTEST and value.lower() not in PLAIN
+
+
+# The option of a program whose value is a password, where nothing else says so.
+_PASSWORD_OPTIONS = {
+    **dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mariadb", "mongo", "mongosh", "mongodump", "cqlsh"), "-p"),
+    **dict.fromkeys(("sshpass", "docker", "podman", "nerdctl", "helm", "az", "oc", "cf", "7z", "7za"), "-p"),
+    **dict.fromkeys(("zip", "unzip", "sqlcmd", "bcp", "mosquitto_pub", "mosquitto_sub"), "-P"),
+    **dict.fromkeys(("ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami"), "-w"),
+    **dict.fromkeys(("smbclient", "rpcclient"), "-U"),
+    "redis-cli": "-a",
+    "htpasswd": "-b",
+}
+_SETS_VARIABLES = frozenset({"env", "export", "declare", "typeset", "setenv", "docker", "podman", "nerdctl", "heroku"})
+_LONG_VALUE = 8  # characters of a variable's value, from which on it may be a key
+_LONG_WORD, _FEW_DIGITS = 20, 3  # of letters and digits that no person has made up
+_HEX = 32
+
+
+def shows_secret(words: "Sequence[str]") -> bool:
+    """Whether the words of a command, or of a name, may hold a secret: by its form, its place, or its randomness.
+
+    It says yes too often rather than too seldom: it decides what is not written down for good.
+    """
+    text = " ".join(words)
+    if Redactor().text(text) != text:
+        return True
+    program = words[0].rpartition("/")[2] if words else ""
+    option = _PASSWORD_OPTIONS.get(program)
+    for number, word in enumerate(words[1:], start=2):
+        following = words[number] if number < len(words) else ""
+        value = (word[2:] or following) if option is not None and word.startswith(option) else ""
+        if value and not value.replace(":", "").isdigit():
+            return True
+    return any(_sets_variable(word, program) or _is_random(word) for word in words)
+
+
+def _sets_variable(word: str, program: str) -> bool:
+    name, mark, value = word.partition("=")
+    plain = name.replace("_", "A")
+    is_name = bool(mark and value) and plain.isascii() and plain.isalnum() and plain.isupper()
+    return is_name and (program in _SETS_VARIABLES or len(value) >= _LONG_VALUE)
+
+
+def _is_random(word: str) -> bool:
+    """Whether a piece of the word looks as if a program had chosen its letters."""
+    pieces = "".join(char if char.isalnum() or char in "-_+" else " " for char in word).split()
+    return any(_is_random_piece(piece) for piece in pieces if len(piece) >= _LONG_WORD)
+
+
+def _is_random_piece(piece: str) -> bool:
+    digits = sum(char.isdigit() for char in piece)
+    letters = piece.replace("-", "")
+    is_hex = len(letters) >= _HEX and not letters.lower().strip("0123456789abcdef")
+    mixed = piece != piece.lower() and piece != piece.upper()
+    return digits >= _FEW_DIGITS and (mixed or is_hex)
 
 
 def cores_of(value: str) -> "Iterator[str]":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from byleave.core.fs_rules import FsTarget
-    from byleave.core.match_context import MatchContext
+    from byleave.core.match_context import MatchContext, MatchPart
     from byleave.core.matchers import Matcher
     from byleave.core.patterns import Glob
 
@@ -242,7 +242,7 @@ class RuleTable(Sealed):
                 floor = floor or rule
                 continue
             if allows and not rule.matcher.covers(subject):
-                withheld, passed = withheld or _uncovered(subject), passed or rule
+                withheld, passed = withheld or uncovered(subject.part), passed or rule
                 continue
             return _ruling(rule, floor)
         if floor is not None:
@@ -330,11 +330,18 @@ def _number(entry: tuple[int, CompiledRule]) -> int:
     return entry[0]
 
 
-def _uncovered(subject: "MatchContext") -> str | None:
-    part = subject.part
+def uncovered(part: "MatchPart | None") -> str | None:
+    """Return what of a command an allow does not reach that only names the program; None if it reaches all."""
     if part is None:
         return None
-    return part.knowledge.uncovered((), ()) or (part.moved and f"{part.moved}, which leaves the workspace")
+    option = part.knowledge.uncovered((), ())
+    if option is not None:
+        return option
+    if part.moved is not None:
+        return f"{part.moved}, which leaves the workspace"
+    if part.repository is not None:
+        return f"in {part.repository}, where the configuration of another repository may run programs"
+    return None
 
 
 def _may_start(rule: CompiledRule, subject: "MatchContext") -> bool:

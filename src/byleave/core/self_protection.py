@@ -3,6 +3,9 @@
 Pure: an argument vector in, a yes or no out. Used for spawned programs and for every command a shell line contains. A
 program that starts others is looked into, roughly and on the safe side; shell.read_command knows wrappers better. What
 hides from both (a script, code that is put together) meets the commands themselves: they refuse below byleave itself.
+
+`byleave outside -- COMMAND` is how an agent asks to run one command without the sandbox. `outside_command` knows the
+one way to write it; `runs_outside` knows every other, which is denied.
 """
 
 TYPE_CHECKING = False
@@ -11,13 +14,23 @@ if TYPE_CHECKING:
 
     Words = Sequence[str | None]
 
-GUARDED_COMMANDS = frozenset({"trust", "untrust", "approvals", "mount", "unmount", "hook", "agents", "policy"})
+GUARDED_COMMANDS = frozenset(
+    {"trust", "untrust", "approvals", "mount", "unmount", "hook", "agents", "policy", "setup", "service"}
+)
 DOORS = frozenset({"acp", "mcp", "hook", "run", "call"})
+OUTSIDE = "outside"
+_FRONT = "front-"  # the native front begins so, and starts the command that stands behind it
+TICKET_FLAG = "--ticket"  # of `run`: written by a hook or the ACP proxy into a call that they change, by nothing else
+HOW_TO_ASK = (
+    "`byleave outside` runs one command without the sandbox: write `byleave outside -- COMMAND ARGS...` as the whole "
+    "line, in literal words, with nothing before, around or behind it"
+)
 
 _GUARDED_FLAGS = ("--mount", "--no-mount")  # on other commands they do what `mount` and `unmount` do
 # Commands that start something, and the flags by which the caller would bring its own policy along.
 _STARTING = frozenset({"run", "call", "acp", "mcp"})
 _POLICY_FLAGS = ("--policy", "--access", "--root")  # another root has another policy
+_PYTHON_LETTERS = frozenset("IPEsBu")  # options of Python that leave open neither what runs nor from where
 _VALUE_FLAGS = frozenset({"--root", "--policy", "--session"})
 _PLAIN_FLAGS = frozenset({"--json", "--no-input", "-q", "--quiet", "-v", "--verbose", "--yes"})
 
@@ -41,11 +54,59 @@ def is_door(argv: "Sequence[str]") -> bool:
     return any(word in DOORS for words in _own_words(argv) for word in words)
 
 
+def holds_in_sandbox(argv: "Sequence[str]") -> bool:
+    """Whether this is byleave, and what it starts runs in a sandbox."""
+    words = [word for own in _own_words(argv) for word in own]
+    return not {"run", "call", "mcp"}.isdisjoint(words) or {"acp", "--sandbox"}.issubset(words)
+
+
 def changes_trust(argv: "Words") -> bool:
     """Whether this makes byleave change what it trusts. None is a word known only at run time."""
     if not any(word is not None and "byleave" in word.lower() for word in argv):
         return False  # nearly every command: whatever starts us has to name us
-    return any(_is_guarded(words) for words in (*_own_words(argv), *_started_words(argv))) or _is_code_of_ours(argv)
+    found = any(_is_guarded(words) for words in (*_own_words(argv), *_started_words(argv)))
+    return found or _is_code_of_ours(argv, GUARDED_COMMANDS)
+
+
+def guarded_because(argv: "Words") -> str:
+    """Say why a command that `changes_trust` is denied."""
+    started = (*_own_words(argv), *_started_words(argv))
+    if any(word is not None and word.startswith(TICKET_FLAG) for words in started for word in words):
+        return "only byleave itself writes a ticket, for a command that it has evaluated: write the command as it is"
+    return "this byleave command changes what is trusted: only a person may run it, in a terminal"
+
+
+def runs_outside(argv: "Words") -> bool:
+    """Whether this may start `byleave outside`, however it is written. None is a word known only at run time."""
+    if not any(word is not None and "byleave" in word.lower() for word in argv):
+        return False
+    if any(_command_word(words) == OUTSIDE for words in (*_own_words(argv), *_started_words(argv))):
+        return True
+    return _is_code_of_ours(argv, frozenset({OUTSIDE}))
+
+
+def outside_command(argv: "Words") -> tuple[str, ...] | None:
+    """Return COMMAND ARGS... of `byleave outside -- COMMAND ARGS...`, by any path or `python -m byleave`.
+
+    None for everything else: another option, a word known only at run time, no command.
+    """
+    words = tuple([word for word in argv if word is not None])
+    if len(words) != len(argv) or not words:
+        return None
+    own = words[1:] if words[0].rpartition("/")[2] == "byleave" else _module_words(words)
+    return own[2:] if own[:2] == (OUTSIDE, "--") and len(own) > 2 and own[2] else None
+
+
+def _module_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what follows `python -m byleave`; nothing where Python is given anything else."""
+    if not words[0].rpartition("/")[2].startswith(_PYTHONS):
+        return ()
+    for position, word in enumerate(words[1:-1], start=1):
+        if not word.startswith("-") or not _PYTHON_LETTERS.issuperset(word[1:].removesuffix("m")):
+            return ()
+        if word.endswith("m"):
+            return words[position + 2 :] if words[position + 1] == "byleave" else ()
+    return ()
 
 
 def _own_words(argv: "Words") -> "Iterator[Words]":
@@ -81,8 +142,8 @@ def _started_words(argv: "Words") -> "Iterator[Words]":
     name = _name(argv)
     ahead: Words = argv[1:]
     if name == "byleave":
-        ahead = () if "--" not in ahead or "check" in ahead else ahead[ahead.index("--") + 1 :]
-    elif not (name in _LAUNCHERS or name.startswith((*_PYTHONS, "ld-"))):
+        ahead = _started_by_us(ahead)
+    elif not (name in _LAUNCHERS or name.startswith((*_PYTHONS, "ld-", _FRONT))):
         return
     words = _flattened(ahead)
     for position, word in enumerate(words):
@@ -90,6 +151,14 @@ def _started_words(argv: "Words") -> "Iterator[Words]":
             yield words[position + 1 :]
         elif word is not None and _base(word).startswith(_PYTHONS):
             yield from _python_words(words[position:])
+
+
+def _started_by_us(words: "Words") -> "Words":
+    """Return what byleave starts: what stands behind `--`, which `run` does not need."""
+    if "check" in words:
+        return ()
+    marks = [mark for mark in ("--", "run") if mark in words]
+    return words[words.index(marks[0]) + 1 :] if marks else ()
 
 
 def _flattened(words: "Words") -> "list[str | None]":
@@ -101,13 +170,13 @@ def _flattened(words: "Words") -> "list[str | None]":
     return flat
 
 
-def _is_code_of_ours(argv: "Words") -> bool:
-    """Whether Python is given code that names both byleave and something guarded: who is to say what it calls?"""
+def _is_code_of_ours(argv: "Words", commands: frozenset[str]) -> bool:
+    """Whether Python is given code that names both byleave and one of these commands: who is to say what it calls?"""
     if not _name(argv).startswith(_PYTHONS) or not any(word and _cluster_ends_in_code(word) for word in argv[1:]):
         return False
     text = " ".join([word or "" for word in argv[1:]])
     names = set("".join([char if char.isalnum() or char == "_" else " " for char in text]).split())
-    return "byleave" in names and not names.isdisjoint(GUARDED_COMMANDS)
+    return "byleave" in names and not names.isdisjoint(commands)
 
 
 def _cluster_ends_in_code(word: str) -> bool:
@@ -115,25 +184,46 @@ def _cluster_ends_in_code(word: str) -> bool:
 
 
 def _is_guarded(words: "Words") -> bool:
-    """Find the command word behind the common flags; what is not clear counts as guarded."""
+    """Whether the command word is guarded, or a flag does what a guarded command does; what is not clear counts so."""
     words = words[: words.index(_END)] if _END in words else words
     own = words[: words.index("--")] if "--" in words else words
-    if any(word is not None and word.startswith(_GUARDED_FLAGS) for word in own):
+    if any(word is not None and word.startswith((*_GUARDED_FLAGS, TICKET_FLAG)) for word in own):
         return True
+    position = _command_position(words)
+    if position is None:
+        return False
+    word = words[position]
+    if word is None:
+        return True
+    if word.startswith("-"):
+        return any(later is None or later in GUARDED_COMMANDS for later in words[position:])
+    if word == "acp" and "--yes" in own and any(each is None or each.startswith("--setup") for each in own):
+        return True  # it installs the agent's hook as well
+    return word in GUARDED_COMMANDS or (word in _STARTING and any(_brings_policy(each) for each in own))
+
+
+def _command_word(words: "Words") -> str | None:
+    words = words[: words.index(_END)] if _END in words else words
+    position = _command_position(words)
+    if position is None:
+        return None
+    word = words[position]
+    # Behind an option that is not known, any word may be the command.
+    return OUTSIDE if word is not None and word.startswith("-") and OUTSIDE in words[position:] else word
+
+
+def _command_position(words: "Words") -> int | None:
+    """Return where the command word stands behind the common flags, or what is not known and may be it."""
     position = 0
     while position < len(words):
         word = words[position]
-        if word is None:
-            return True
         if word in _VALUE_FLAGS:
             position += 2
-        elif word in _PLAIN_FLAGS or any(word.startswith(f"{flag}=") for flag in _VALUE_FLAGS):
+        elif word is not None and (word in _PLAIN_FLAGS or any(word.startswith(f"{flag}=") for flag in _VALUE_FLAGS)):
             position += 1
-        elif word.startswith("-"):
-            return any(later is None or later in GUARDED_COMMANDS for later in words[position:])
         else:
-            return word in GUARDED_COMMANDS or (word in _STARTING and any(_brings_policy(each) for each in own))
-    return False
+            return position
+    return None
 
 
 def _brings_policy(word: str | None) -> bool:

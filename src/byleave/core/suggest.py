@@ -1,9 +1,12 @@
-"""The smallest rule that would turn an answer into an allow, as TOML text a person can paste.
+"""The rule that would turn an answer into an allow, as TOML text a person can paste.
 
-Pure. A rule stands alone, so a suggestion repeats what the tool may already do at that place.
+Pure. What a tool is granted is the smallest rule that helps; a rule stands alone, so it repeats what the tool may
+already do at that place. A rule for agents names a subcommand instead of all words, and the source files of a directory
+instead of one, where that is safe. No suggestion holds what looks like a secret. What deletes, publishes or runs
+anything has a comment above it that says so.
 """
 
-from byleave.core.access import VFS, Default
+from byleave.core.access import SHELL_TOOL, VFS, Default
 from byleave.core.decision import ALLOW, BUILT_IN
 from byleave.core.env_rules import name_problem
 from byleave.core.fs_rules import CAPABILITIES, WRITES, FsRule, FsTable
@@ -12,12 +15,13 @@ from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
     from byleave.core.access import Access
     from byleave.core.command_rules import CommandRule
     from byleave.core.fs_rules import FsTarget
+    from byleave.core.match_context import Knowledge
     from byleave.core.net_rules import NetTable
     from byleave.core.url import Target
 
@@ -26,7 +30,7 @@ def suggest_fs(
     access: "Access", tool: str, path: str, capability: str, *, without: "AbstractSet[str]" = frozenset()
 ) -> str | None:
     """Return the rule that would grant `capability` at `path` and take nothing away, with `without` left out."""
-    if not is_speakable(tool, path) or refuse_input(path) is not None:
+    if not is_speakable(tool, path) or refuse_input(path) is not None or _shows_secret([path]):
         return None
     table = access.fs
     kept = _all_of(table)
@@ -41,7 +45,7 @@ def suggest_fs(
 
 def suggest_net(access: "Access", tool: str, target: "Target") -> str | None:
     """Return a rule for this very scheme, host, port and path."""
-    if not is_speakable(tool) or target.userinfo or target.tainted or target.readings:
+    if not is_speakable(tool) or target.userinfo or target.tainted or target.readings or _shows_secret(target.segments):
         return None
     if target.segments != target.plain or (not target.segments and _knows(access.net, target.host)):
         return None  # without a path, the rule would reach into what other rules say about the host
@@ -69,20 +73,25 @@ def suggest_command(
     access: "Access", tool: str, program: str, args: "Sequence[str]", rule: "CommandRule | None" = None
 ) -> str | None:
     """Return the entry that lets the tool start the program with exactly these arguments."""
-    if not is_speakable(tool, program, *args) or "**" in args or not program:
+    if not is_speakable(tool, program, *args) or "**" in args or not program or _shows_secret([program, *args]):
         return None
     lists = [f"[{', '.join(toml_string(word) for word in args)}]"]
     if rule is not None and not rule.args:  # an empty list means "no arguments", which any other list would end
         lists.insert(0, "[]")
     head = f"[{access_table(tool)}.commands.{toml_key(program)}]"
-    return _beside_files(access, tool, f"{head}\nargs = [{', '.join(lists)}]")
+    from byleave.core.cautions import command_cautions
+
+    block = _with_cautions(f"{head}\nargs = [{', '.join(lists)}]", command_cautions([program, *args]))
+    return _beside_files(access, tool, block)
 
 
 SERVERS = "servers."  # begins the name under which the access of an MCP server is kept among those of tools
 
 
 def access_table(tool: str) -> str:
-    """Return where the access of a tool is written, or that of a server or of one of its tools."""
+    """Return where the access of a tool is written, or that of a server, of one of its tools or of the shell."""
+    if tool == SHELL_TOOL:
+        return "shell.access"
     server, _, name = tool.removeprefix(SERVERS).partition(".")
     if not tool.startswith(SERVERS):
         return f"tools.{toml_key(tool)}.access"
@@ -94,19 +103,48 @@ def is_speakable(*texts: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for text in texts if not text.isascii() for char in text)
 
 
-def suggest_path_rule(place: "FsTarget", kind: str) -> str | None:
-    """Return the rule that lets this very path be touched in this way, for every agent."""
+# Files that people read and change all day, and that hold no keys.
+_SOURCES = (
+    *("py", "pyi", "js", "jsx", "mjs", "cjs", "ts", "tsx", "rs", "go", "c", "h", "cc", "cpp", "hpp", "java", "kt"),
+    *("rb", "php", "swift", "vue", "svelte", "css", "scss", "html", "md", "rst"),
+)
+
+
+def suggest_path_rule(place: "FsTarget", kind: str, *, wide: bool = False) -> str | None:
+    """Return the rule that lets this path be touched in this way, for every agent.
+
+    `wide`: the sources of the same kind in its directory may be, too, if nothing protects it.
+    """
     if place.door is not None:  # the rule would have to name where the link leads, which is not shown to agents
         return None
     path = place.relative if place.relative is not None else place.canonical
     if not path or not is_speakable(path) or not _GLOB_LETTERS.isdisjoint(path):
         return None
-    return f"[[rules]]\nallow = {{ path = {toml_string(path)}, ops = [{toml_string(kind)}] }}"
+    if wide and place.relative is not None:
+        path = _with_its_like(place.relative, kind) or path
+    if _shows_secret([path]):
+        return None
+    from byleave.core.cautions import kind_caution
+
+    rule = f"[[rules]]\nallow = {{ path = {toml_string(path)}, ops = [{toml_string(kind)}] }}"
+    return _with_cautions(rule, [kind_caution(kind)])
+
+
+def _with_its_like(path: str, kind: str) -> str | None:
+    """Return the glob of the sources beside a source and below; None where a rule had better name the file alone."""
+    directory, _, name = path.rpartition("/")
+    stem, _, suffix = name.rpartition(".")
+    hidden = any(part.startswith(".") for part in path.split("/"))
+    if kind not in ("read", "create", "update") or not directory or not stem or hidden or suffix not in _SOURCES:
+        return None
+    return f"{directory}/**/*.{suffix}"
 
 
 def suggest_url_rule(target: "Target") -> str | None:
     """Return the rule that lets this very URL be reached, for every agent."""
     if target.userinfo or target.tainted or target.readings or target.segments != target.plain:
+        return None
+    if _shows_secret(target.segments):
         return None
     parts = [f"host = {toml_string(target.host)}", f"scheme = {toml_string(target.scheme)}"]
     parts += [f"port = {target.port}"] if target.port is not None else []
@@ -120,7 +158,9 @@ def suggest_call_rule(server: str, tool: str | None) -> str | None:
     if not is_speakable(*names) or any(not _GLOB_LETTERS.isdisjoint(name) for name in names):
         return None
     keys = ", ".join(f"{key} = {toml_string(name)}" for key, name in zip(("server", "tool"), names, strict=False))
-    return f"[[rules]]\nallow = {{ call = {{ {keys} }} }}"
+    from byleave.core.cautions import call_caution
+
+    return _with_cautions(f"[[rules]]\nallow = {{ call = {{ {keys} }} }}", [call_caution(tool)])
 
 
 def suggest_agent(
@@ -142,13 +182,46 @@ def _toml_list(words: "Sequence[str]") -> str:
     return f"[{', '.join(toml_string(word) for word in words)}]"
 
 
-def suggest_command_rule(argv: "Sequence[str | None]") -> str | None:
-    """Return the rule that lets exactly this command run: any wider one might allow a form that was not looked at."""
+def suggest_command_rule(argv: "Sequence[str | None]", knowledge: "Knowledge | None" = None) -> str | None:
+    """Return the rule that lets this command run: by its subcommand where all its options are known to be harmless.
+
+    Elsewhere it names every word: a wider one might allow a form that was not looked at.
+    """
     words = [word for word in argv if word is not None]
-    if len(words) < len(argv) or not words or not is_speakable(*words) or "**" in words:
+    if len(words) < len(argv) or not words or not is_speakable(*words):
+        return None
+    from byleave.core.cautions import UNKNOWN_OPTION, command_cautions, wide_subcommand
+
+    covered = knowledge is not None and knowledge.uncovered((), ()) is None
+    subcommand = wide_subcommand(words) if covered else None
+    if knowledge is not None and subcommand is not None and knowledge.is_subcommand(subcommand):
+        named = f"command = {toml_string(words[0])}, subcommand = {toml_string(subcommand)}"
+        return _with_cautions(f"[[rules]]\nallow = {{ {named} }}", command_cautions([words[0], subcommand]))
+    if "**" in words or _shows_secret(words):
         return None
     args = ", ".join(toml_string(word) for word in words[1:])
-    return f"[[rules]]\nallow = {{ command = {toml_string(words[0])}, args = [{args}] }}"
+    rule = f"[[rules]]\nallow = {{ command = {toml_string(words[0])}, args = [{args}] }}"
+    return _with_cautions(rule, [*command_cautions(words), None if covered else UNKNOWN_OPTION])
+
+
+def _shows_secret(words: "Sequence[str]") -> bool:
+    from byleave.core.redact import shows_secret  # where something is allowed, nothing is suggested
+
+    return shows_secret(words)
+
+
+_CAUTION = "# Caution: "
+
+
+def _with_cautions(block: str, cautions: "Iterable[str | None]") -> str:
+    return "\n".join([*(f"{_CAUTION}{each}." for each in cautions if each is not None), block])
+
+
+def cautions_apart(suggestion: str) -> "tuple[str, tuple[str, ...]]":
+    """Return a suggestion without its cautions, and these as they are said elsewhere."""
+    lines = suggestion.split("\n")
+    said = [line.removeprefix(_CAUTION).removesuffix(".") for line in lines if line.startswith(_CAUTION)]
+    return "\n".join(line for line in lines if not line.startswith(_CAUTION)), tuple(dict.fromkeys(said))
 
 
 _GLOB_LETTERS = frozenset("*?[")

@@ -2,7 +2,7 @@
 
 Two actions have the same key only if nothing that was shown differs. A link that leads elsewhere by now, another
 working directory, one more argument, a changed tool definition, another content of a script that the command runs: each
-is another key, and is asked about anew.
+is another key, and is asked about anew. So is a run that is not confined where the one that was shown was.
 """
 
 import os
@@ -27,21 +27,20 @@ _PATHS = ("path", "to")
 
 def action_key(resolved: "ResolvedAction", *, root: str, door: str, who: "Who", session: str, pin: str | None) -> str:
     """Return the key of an action; `pin` is the hash of the tool's definition, where there is one."""
-    return digest(
-        _canonical(
-            {
-                "action": _exact(resolved, root),
-                "touched": [_hex(place) for place in resolved.touched],
-                "scripts": [[_hex(script), content_mark(script)] for script in resolved.scripts],
-                "root": _hex(root),
-                "door": door,
-                "agent": who.agent,
-                "identity": who.identity,
-                "session": session,
-                "pin": pin,
-            }
-        )
-    )
+    tree: dict[str, Any] = {
+        "action": _exact(resolved, root),
+        "touched": [_hex(place) for place in resolved.touched],
+        "scripts": [[_hex(script), content_mark(script)] for script in resolved.scripts],
+        "root": _hex(root),
+        "door": door,
+        "agent": who.agent,
+        "identity": who.identity,
+        "session": session,
+        "pin": pin,
+    }
+    if resolved.verdict.sandbox is not None and resolved.verdict.sandbox[0]:
+        tree["confined"] = True
+    return digest(_canonical(tree))
 
 
 def input_pin(tree: "Any") -> str:

@@ -74,7 +74,7 @@ class ActionRequest(Record):
     `unclear` says why it is not certain what would be done: then no rule allows it. `needs_person`: what is not denied
     is put to a person, whatever allows it. `pin` is the hash of what an action holds that says only a name: a yes is
     for that. `fields` are further fields of the records. `offers_rule`: a yes for good may add a rule to the user's own
-    file.
+    file. `confines`: the integration can run a command as `[shell]` says, and will where the verdict says so.
     """
 
     actions: "tuple[Action | Mapping[str, Any], ...]"
@@ -84,6 +84,7 @@ class ActionRequest(Record):
     pin: str | None = None
     fields: "Mapping[str, Any]" = {}
     offers_rule: bool = False
+    confines: bool = False
 
 
 class Question(Record):
@@ -128,7 +129,8 @@ def _text(value: "Any") -> str:
 class Pending(Record):
     """A request that waits for a person: a question for each of its actions, also for those that a rule allows.
 
-    Nothing is recorded yet. `Guard.complete` records it.
+    Nothing is recorded yet. `Guard.complete` records it. `observed`: the policy decides nothing here, and its verdict,
+    which may be an allow or a deny, is only recorded; whatever the reply is, it holds.
     """
 
     request: ActionRequest
@@ -136,6 +138,7 @@ class Pending(Record):
     questions: tuple[Question, ...]
     started: float
     warnings: tuple[str, ...] = ()
+    observed: bool = False
 
 
 class Reply(Record):
@@ -213,6 +216,7 @@ def approved(resolved: "ResolvedAction", asker: str, *, before: bool = False) ->
     why = _YES[before, by_client]
     because = (RuleRef("its client's answer" if by_client else "your approval", "approval", ALLOW), *verdict.because)
     allowed = Verdict(ALLOW, f"{verdict.reason}; {why}", "ok", because, None, verdict.canonical)
+    allowed = allowed.replace(sandbox=verdict.sandbox)  # a yes is for the run that was shown: confined stays confined
     return resolved.replace(verdict=allowed)
 
 
@@ -250,7 +254,8 @@ def unclear_verdict(verdict: Verdict, why: str) -> Verdict:
         return verdict
     ref = RuleRef("what byleave cannot read needs approval", BUILT_IN, ASK)
     reason = why if verdict.decision is ALLOW else f"{verdict.reason}; {why}"
-    return Verdict(ASK, reason, "unparsed", (ref, *verdict.because), None, verdict.canonical)
+    unclear = Verdict(ASK, reason, "unparsed", (ref, *verdict.because), None, verdict.canonical)
+    return unclear.replace(sandbox=verdict.sandbox)
 
 
 def changed_meanwhile(verdict: Verdict) -> Verdict:

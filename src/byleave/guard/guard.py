@@ -15,6 +15,7 @@ from byleave.core.action import LOCAL, CallAction, OtherAction, action_tree, par
 from byleave.core.decision import ALLOW, ASK, DENY, WORDS, shared_tree, strictest
 from byleave.core.file_decision import with_grants
 from byleave.core.fs_rules import FsTarget
+from byleave.core.observing import OBSERVE, built_in_decision
 from byleave.core.permit import Permit
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.approval_key import action_key
@@ -83,6 +84,7 @@ class Guard:
     """Answers every live request of one integration, in one session of one workspace.
 
     With `environment`, the values in it that the policy grants are masked in records, also when the policy changes.
+    `may_observe`: in observe mode the rules only say what would have been.
     `client_approves` says, by the policy as it is now, whether the yes of a client counts, which may answer without
     showing the question to a person; None where an integration puts no question to its client.
     """
@@ -104,7 +106,9 @@ class Guard:
         lasting: "PersistentRule | None" = None,
         notices: "SensitiveWarnings | None" = None,
         notes: tuple[str, ...] = (),
+        may_observe: bool = False,
     ) -> None:
+        self._may_observe = may_observe
         self.policy = policy
         self.session = session
         self.approvals = approvals
@@ -133,12 +137,20 @@ class Guard:
         """
         started = monotonic()
         resolved, warnings = self._evaluate_all(request)
+        observed = False
+        if self.observes:  # nothing is confined then: what byleave asks by itself is not left to the kernel
+            plain = request.replace(confines=False)
+            unconfined = self._evaluate_all(plain)[0] if request.confines else resolved
+            observed = all(built_in_decision(each.verdict) is None for each in unconfined)
+            request, resolved = (request, resolved) if observed else (plain, unconfined)
         decision = max([each.verdict.decision for each in resolved])
-        if decision is DENY or (decision is ALLOW and not request.needs_person):
+        if observed:
+            request = request.replace(fields={**request.fields, "mode": OBSERVE})
+        elif decision is DENY or (decision is ALLOW and not request.needs_person):
             return self._record(request, resolved, started, warnings=warnings)
         pins = [request.pin if len(resolved) == 1 or _says_only_a_name(each.action) else None for each in resolved]
         keys = [self._key(each, request.who, pin) for each, pin in zip(resolved, pins, strict=True)]
-        if not request.unclear:  # else no earlier reply can have been about the same
+        if not request.unclear and not observed:  # else no earlier reply can have been about the same
             earlier = self._by_earlier_reply(request, resolved, keys, started)
             if earlier is not None:
                 return earlier
@@ -148,7 +160,12 @@ class Guard:
             for each, key, pin, rule in zip(resolved, keys, pins, rules, strict=True)
         ]
         verdict = strictest([each.verdict for each in resolved])
-        return Pending(request, verdict, tuple(questions), started, warnings)
+        return Pending(request, verdict, tuple(questions), started, warnings, observed)
+
+    @property
+    def observes(self) -> bool:
+        """Whether the rules only say what would have been, as the policy is now: byleave's own denies and asks hold."""
+        return self._may_observe and self.policy.compiled.settings["defaults"].get("mode") == OBSERVE
 
     def complete(self, pending: Pending, reply: Reply) -> Evaluation:
         """Record what became of a request that needed a person, and return it; a yes is for what was shown."""
@@ -156,6 +173,8 @@ class Guard:
         if len(pending.questions) > 1:  # one reply, though it has a record for each action
             request = request.replace(fields={**request.fields, "answer_id": os.urandom(8).hex()})
         resolved = [question.resolved for question in pending.questions]
+        if pending.observed:
+            return self._observe(pending, request, reply)
         if reply.is_yes:
             resolved, warnings = self._evaluate_again(pending, reply)
         elif reply.choice not in _LEFT_OPEN:
@@ -168,6 +187,18 @@ class Guard:
         unkept = [line for question in asked for line in self._remember(question, reply)]
         self.troubles += unkept
         return done.replace(warnings=(*done.warnings, *unkept)) if unkept else done
+
+    def _observe(self, pending: Pending, request: ActionRequest, reply: Reply) -> Evaluation:
+        """Record what would have been, and what the person replied; return what the reply makes of it."""
+        resolved = [question.resolved for question in pending.questions]
+        done = self._record(request, resolved, pending.started, reply.record, pending.warnings)
+        if not done.recorded or reply.choice in _LEFT_OPEN:
+            return done.replace(permits=())
+        if not reply.is_yes:
+            return done.replace(verdict=refused(done.verdict, reply), permits=())
+        said = [approved(each, reply.by) for each in resolved]
+        permits = tuple([Permit(each.action, each.places, each.verdict) for each in said])
+        return done.replace(verdict=strictest([each.verdict for each in said]), permits=permits)
 
     def refuse(self, request: ActionRequest, verdict: "Verdict") -> Evaluation:
         """Record that an integration refuses a request for a reason of its own, and return that evaluation."""
@@ -264,11 +295,13 @@ class Guard:
 
     # What the policy says
 
-    def evaluate(self, action: "Action | Mapping[str, Any]", who: Who) -> tuple[ResolvedAction, tuple[str, ...]]:
+    def evaluate(
+        self, action: "Action | Mapping[str, Any]", who: Who, *, confines: bool = False
+    ) -> tuple[ResolvedAction, tuple[str, ...]]:
         """Return what the policy says now, unrecorded; where it cannot be used, a deny, and why as a warning."""
         try:
             requested = _on_behalf(action, who)
-            resolved = self.policy.evaluate(requested)
+            resolved = self.policy.evaluate(requested, confines=confines)
             if self._environment is not None and self.policy.compiled is not self._masked:
                 # Another policy may grant another variable.
                 self._masked = self.policy.compiled
@@ -288,7 +321,7 @@ class Guard:
         found: list[ResolvedAction] = []
         warnings: dict[str, None] = {}
         for action in request.actions:
-            resolved, lines = self.evaluate(action, request.who)
+            resolved, lines = self.evaluate(action, request.who, confines=request.confines)
             if request.unclear:
                 resolved = resolved.replace(verdict=unclear_verdict(resolved.verdict, request.unclear))
             found.append(resolved)
@@ -300,7 +333,7 @@ class Guard:
         found: list[ResolvedAction] = []
         warnings: dict[str, None] = {}
         for question in pending.questions:
-            resolved, lines = self.evaluate(question.resolved.action, question.who)
+            resolved, lines = self.evaluate(question.resolved.action, question.who, confines=pending.request.confines)
             warnings.update(dict.fromkeys(lines))
             if resolved.verdict.decision is ASK or (pending.request.unclear and resolved.verdict.allowed):
                 same = self._key(resolved, question.who, question.pin) == question.key
@@ -407,6 +440,11 @@ class Guard:
         return f"{facts['kind']} {' '.join(named)}"
 
     # Records
+
+    def masked(self, tree: "Mapping[str, Any]") -> "Mapping[str, Any]":
+        """Return the fields of an action as a record has them, without its arguments."""
+        masked: Mapping[str, Any] = self._mask.tree({name: tree[name] for name in tree if name != "arguments"})
+        return masked
 
     def _record(
         self,

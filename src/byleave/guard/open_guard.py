@@ -42,16 +42,19 @@ def guard_for(
     patience: float | None = None,
     policy: "LivePolicy | None" = None,
     stays: bool = True,
+    may_observe: bool = False,
 ) -> Guard:
     """Return the guard of an integration, by `policy` if the caller has loaded one. Close it in the end.
 
     One that does not stay answers a single request: it starts no thread, adds no rule for good, and does not look for
-    secrets that lie open. `client_approves` is None for an integration that puts no question to its client (`Guard`).
+    secrets that lie open. One that `may_observe` leaves decisions to the agent in observe mode.
+    `client_approves` is None for an integration that puts no question to its client (`Guard`).
     """
     policy = workspace.load(files=files, session=session) if policy is None else policy
     mask = mask_for(policy.compiled.policy, os.environ)
     log = workspace.audit_log(policy.compiled.settings, mask)
     sensitive = workspace.sensitive(policy.compiled)
+    workspace.remember_root()
     notices = SensitiveWarnings(sensitive, os.path.dirname(workspace.files.session_file(session)))
     notes: list[str] = []
     lasting = None
@@ -78,4 +81,5 @@ def guard_for(
         lasting=lasting,
         notices=notices,
         notes=tuple(notes),
+        may_observe=may_observe,
     )

@@ -12,6 +12,8 @@ from byleave.text import quoted, shown_lines
 from byleave.user_files import Lock, make_private_directory, read_private, write_private
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from byleave.policy.live_policy import ResolvedAction
     from byleave.policy.load import Workspace
 
@@ -41,8 +43,18 @@ class PersistentRule:
 
     def keep(self, rule: str) -> None:
         """Write the rule behind what the user's file says already."""
+        self.change(lambda before: with_rule(before, rule))
+
+    def content(self) -> bytes:
+        """Return what the user's file says."""
+        return self._read()
+
+    def change(self, change: Callable[[bytes], bytes]) -> None:
+        """Replace the user's file by what `change` makes of it, if that can be used; as a whole, or not at all."""
         before = self._read()
-        after = with_rule(before, rule)
+        after = change(before)
+        if after == before:
+            return
         try:
             self._workspace.try_user_file(after, self._session)
         except ConfigErrors as error:
@@ -52,7 +64,10 @@ class PersistentRule:
             with Lock(os.path.join(self._directory, "config.lock")):
                 if self._read() != before:
                     raise StateError(f"{quoted(self._path)} has changed meanwhile", hint="try again")
-                write_private(self._path, after)
+                if after or os.path.islink(self._named):
+                    write_private(self._path, after)
+                else:  # nothing is left of it
+                    os.unlink(self._path)
                 self._workspace.files.settling.take(self._named)
         except OSError as error:
             hint = "check the permissions there, and the free space on the disk"

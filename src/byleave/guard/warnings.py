@@ -8,6 +8,7 @@ that the policy grants to a tool.
 import os
 
 from byleave.core.access import Default
+from byleave.core.decision import BUILT_IN
 from byleave.core.env_rules import MINIMAL_ENVIRONMENT, EnvRule, EnvTable
 from byleave.core.redact import Redactor
 from byleave.errors import StateError
@@ -148,5 +149,6 @@ def _granted(policy: "CompiledPolicy", environment: "Mapping[str, str]") -> "Ite
             continue
         for name, value in environment.items():
             rule = table.match(name)
-            if rule is not None and (rule.read or rule.substitute) and _KNOWN.match(name) is None:
+            known = rule is None or rule.source == BUILT_IN or _KNOWN.match(name) is not None
+            if rule is not None and not known and (rule.read or rule.substitute):
                 yield value

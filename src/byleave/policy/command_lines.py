@@ -14,10 +14,11 @@ from byleave.core.command_line import CommandLine, Redirection
 from byleave.core.fs_rules import FsTarget
 from byleave.core.match_context import MatchPart
 from byleave.core.selection import Selection
-from byleave.policy.named_files import FileFinder, makes_links, own_place
+from byleave.policy.named_files import REPOSITORY_PARTS, FileFinder, makes_links, own_place
 from byleave.shell.knowledge.command_facts import CommandFacts
 from byleave.shell.knowledge.named_files import moving_values, named_files
 from byleave.shell.knowledge.option_values import DIRECTORIES, harmless_assignment, harmless_in_shell
+from byleave.shell.knowledge.possible_files import WRITE
 from byleave.shell.reader import DIALECTS, loose_words, read_command
 from byleave.shell.syntax.redirects import WRITING, is_descriptor_file
 from byleave.text import shown
@@ -25,7 +26,7 @@ from byleave.workspace.closed_paths import Covered, covered_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from byleave.core.fs_rules import RefusedPath
     from byleave.core.match_context import NamedFile
@@ -72,8 +73,10 @@ class CommandLineReader:
             finder.find(command, start, links=makers not in ([], [number]), shopt=shopt)
             for number, command in enumerate(commands)
         ]
+        makes = _may_make_repository(commands, files)
         parts = tuple(
-            self._part(reading, number, known[number], start, files[number], finder) for number in range(len(commands))
+            self._part(reading, number, known[number], start, files[number], finder, makes=makes)
+            for number in range(len(commands))
         )
         ways = _opened_again(commands, self._programs)
         redirections = tuple(
@@ -82,7 +85,15 @@ class CommandLineReader:
             for text, opened, place in self._redirections(command, start, finder, shopt=shopt)
             for each in _each_way(text, {opened, *ways}, None if makers and not _exists(place) else place)
         )
-        return CommandLine(text, parts, tuple(tuple(command.argv) for command in commands), redirections)
+        whole = _is_whole(text, commands)
+        return CommandLine(
+            text,
+            parts,
+            tuple(tuple(command.argv) for command in commands),
+            redirections,
+            loose_words=loose_words(text) if whole and len(commands) == 1 and "byleave" in text else frozenset(),
+            whole=whole,
+        )
 
     def _reading(self, text: str, dialect: str) -> "tuple[Reading, tuple[CommandFacts, ...]]":
         """Return what the text says and what is known of its words: pure, so it may be remembered."""
@@ -107,6 +118,8 @@ class CommandLineReader:
         start: str | None,
         files: "tuple[NamedFile, ...]",
         finder: FileFinder,
+        *,
+        makes: bool,
     ) -> MatchPart:
         command = reading.commands[number]
         return MatchPart(
@@ -122,6 +135,7 @@ class CommandLineReader:
             at_root=self._is_at_root(command, start),
             files=files,
             moved=finder.moved_out(command, start) or finder.left(command, start),
+            repository=finder.other_repository(command, start, makes=makes),
             empty=not command.words,
         )
 
@@ -176,6 +190,15 @@ class CommandLineReader:
         return self._root.resolve_place(target, "/") if target is not None and target.startswith("/") else None
 
 
+def _is_whole(text: str, commands: "tuple[Command, ...]") -> bool:
+    """Whether the first command is the whole text, in literal words: the others are only what it starts."""
+    if not commands:
+        return False
+    first, *others = commands
+    bare = not first.via and not first.assignments and not first.redirects and None not in first.argv
+    return bare and text[first.start : first.end] == text.strip() and all(other.via for other in others)
+
+
 _NOT_FILES = frozenset({"/dev/null", "/dev/tty", "/dev/zero", "/dev/full"})
 
 
@@ -191,6 +214,15 @@ def _placed(command: "Command") -> "Command":
     if command.starts_in is not None or command.via or command.elsewhere or moving_values(command):
         return command
     return command.replace(places=(".",), base=(".",))
+
+
+def _may_make_repository(commands: "Sequence[Command]", files: "Sequence[tuple[NamedFile, ...]]") -> bool:
+    """Whether a line may make a directory a repository before its git runs there."""
+    redirects = [redirect for command in commands for redirect in command.redirects if redirect.kind == "file"]
+    named = [(redirect.target or "HEAD").rpartition("/")[2] for redirect in redirects if redirect.writes]
+    others = [own for command, own in zip(commands, files, strict=True) if command.program != "git"]
+    written = any(file.op == WRITE and not file.perhaps for own in others for file in own)
+    return written or not REPOSITORY_PARTS.isdisjoint(named)
 
 
 def _each_way(text: str, ways: "set[bool]", place: "FsTarget | RefusedPath | None") -> "list[Redirection]":

@@ -6,17 +6,29 @@ whether the user has agreed to an external target. All problems of all layers ar
 Start at `compile_layers`.
 """
 
-from byleave.core.access import COOPERATIVE, SERVER, SERVER_DECLARED, STDIO, VFS, VFS_DECLARED, Access, with_defaults
+from byleave.core.access import (
+    COOPERATIVE,
+    SERVER,
+    SERVER_DECLARED,
+    SHELL_TOOL,
+    STDIO,
+    VFS,
+    VFS_DECLARED,
+    Access,
+    shell_access,
+    with_defaults,
+)
 from byleave.core.action import LOCAL
 from byleave.core.decision import BUILT_IN
+from byleave.core.env_rules import EnvTable
 from byleave.core.fs_rules import FsRule, is_under
-from byleave.core.policy import CompiledPolicy, PolicyView, ToolPolicy
+from byleave.core.policy import CompiledPolicy, KnownAnswers, PolicyView, ToolPolicy
 from byleave.core.protected import Protected
 from byleave.core.suggest import SERVERS
 from byleave.errors import InputError
 from byleave.policy.compile_access import AccessCompiler
 from byleave.policy.context import CompileContext, LineReader
-from byleave.policy.layers import ENCLOSING, MANAGED, SESSION, Problems
+from byleave.policy.layers import COMMAND_LINE, ENCLOSING, INLINE, MANAGED, SESSION, USER, Problems
 from byleave.policy.machine_places import MachinePlaces
 from byleave.policy.normalize import (
     ACCESS_LISTS,
@@ -41,6 +53,7 @@ if TYPE_CHECKING:
 
     from byleave.core.access import ProcessLimits
     from byleave.core.agents import Agents
+    from byleave.core.env_rules import EnvRule
     from byleave.core.fs_rules import FsTarget, RefusedPath
     from byleave.core.rules import RuleTable
     from byleave.policy.compile_access import ExternalRule
@@ -56,9 +69,11 @@ LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
 _JOINED = frozenset(
     {
         *("tools", "rules", "defaults", "programs", "audit", "sensitive_paths", "sandbox", "shell"),
-        *("agents", "servers", "gateway", LEFT_OUT),
+        *("agents", "servers", "gateway", "hooks", LEFT_OUT),
     }
 )
+_OWN_LAYERS = (USER, COMMAND_LINE, MANAGED, INLINE)
+_LOOSENING = (("defaults", "mode", "observe"), ("hooks", "silent", "agent"))  # the values that have byleave decide less
 _OPEN = (FsRule("", read=True, create=True, update=True, delete=True, execute=True, source=BUILT_IN),)
 _SCALARS = (
     *("source", "command", "runtime", "run", "enable", "description"),
@@ -156,12 +171,25 @@ class _Compilation:
         self._context = context
         self.problems = Problems()
         self.warnings: list[str] = []
-        self._settings = _settings(layer for layer in layers if layer.trusted)
+        self._settings = _settings([self._without_loosening(layer) for layer in layers if layer.trusted])
         self._settings["sandbox"] = self._host_paths()
         self._settings["gateway"] = self._gateway()
         self._rules = AccessCompiler(context, self._layers, self.problems, self.warnings)
         self._directories: dict[str, str | None] = {}
         self._read_line = self._make_reader()
+
+    def _without_loosening(self, layer: "Layer") -> "Layer":
+        """Return what a layer may say: only the user and the machine's owner have byleave decide less."""
+        if layer.name in _OWN_LAYERS:
+            return layer
+        tree = layer.tree
+        for table, key, value in _LOOSENING:
+            if tree.get(table, {}).get(key) == value:
+                self.warnings.append(
+                    f'{shown(layer.file or "")}: {table}.{key} = "{value}" holds only in your own file'
+                )
+                tree = {**tree, table: {name: kept for name, kept in tree[table].items() if name != key}}
+        return layer if tree is layer.tree else layer.replace(tree=tree)
 
     def _host_paths(self) -> dict[str, list[str]]:
         given = [layer for layer in self._layers if layer.trusted and "sandbox" in layer.tree]
@@ -210,7 +238,7 @@ class _Compilation:
         from byleave.policy.servers import ServerReader
 
         def inside(path: str) -> bool:
-            place = self._context.directory(path)
+            place = self._directory(path)
             return place is not None and is_under(place, self._context.root.path)
 
         reader = ServerReader(self.problems, self.warnings, inside)
@@ -230,6 +258,13 @@ class _Compilation:
                     made = [layer.replace(tree={"tools": {name: table}}) for layer, table in found]
                     yield self._merge_tool(name, made)
 
+    def _shell(self, layers: "Sequence[Layer]") -> "Iterator[CompiledTool]":
+        """Yield what confined commands may touch, as a tool that the sandbox can hold, if there is a [shell] table."""
+        found = [layer for layer in layers if "shell" in layer.tree]
+        if found:
+            made = [layer.replace(tree={"tools": {SHELL_TOOL: layer.tree["shell"]}}) for layer in found]
+            yield self._merge_tool(SHELL_TOOL, made)
+
     def run(self) -> Compiled:
         if self._settings["sensitive_paths"]:
             self._check_sensitive()
@@ -237,7 +272,8 @@ class _Compilation:
         tools = {tool.name: tool for tool in self._merge(trusted) if self._is_whole(tool)}
         described = self._describe(trusted)
         held = {tool.name: tool for tool in self._server_tools(described, trusted)}
-        known = {**tools, **held}
+        shell = {tool.name: tool for tool in self._shell(trusted)}
+        known = {**tools, **held, **shell}
         agents = self._agents(trusted)
         views = [
             self._view("trusted", known.values(), rules=self._rule_table(trusted), noted=True).replace(agents=agents)
@@ -250,21 +286,22 @@ class _Compilation:
                 self.warnings.append(_untrusted(layer))
                 present = [_access_only(other) if other is layer else other for other in self._layers]
                 counted = [other for other in present if other.trusted or other.file == layer.file]
-                configured = _known(self._merge(counted), tools)
+                configured = _known([*self._merge(counted), *self._shell(counted)], {**tools, **shell})
                 view = self._view(f"{layer.file} (untrusted)", configured, rules=self._rule_table(counted))
                 views.append(view.replace(agents=self._agents(counted)))
             elif layer.name == MANAGED and len(self._layers) > 1:
-                alone = _known([*self._merge([layer]), *self._server_tools(described, [layer])], known)
+                own = [*self._merge([layer]), *self._server_tools(described, [layer]), *self._shell([layer])]
+                alone = _known(own, known)
                 views.append(self._view("managed", alone, denies_only=True).replace(agents=self._agents([layer])))
         tokens, subjects = self._proofs(trusted)
         if agents is not None:
             self._warn_of_agents(agents)
         for layer in self._layers:
             self.warnings.extend(layer.tree.get(LEFT_OUT, ()))
-        shell = self._settings.get("shell", {}).get("confine")
+        confine = self._settings.get("shell", {}).get("confine")
         machine = MachinePlaces(self._context, self._layers, self._rules)
         strict_links = bool(self._settings.get("strict_links"))
-        policy = CompiledPolicy(tuple(views), Protected(finder=machine), strict_links, shell)
+        policy = CompiledPolicy(tuple(views), Protected(finder=machine), strict_links, confine, KnownAnswers())
         return Compiled(
             policy,
             frozen_mapping(tools),
@@ -288,7 +325,7 @@ class _Compilation:
         name = f"{layer.file} (around this workspace)"
         if "rules" in layer.tree:
             yield self._view(name, (), rules=self._rule_table([*trusted, layer]))
-        own = _known(self._merge([layer]), known)
+        own = _known([*self._merge([layer]), *self._shell([layer])], known)
         yield self._view(name, own, denies_only=True).replace(agents=self._agents([_access_only(layer)]))
 
     def _proofs(self, trusted: "Sequence[Layer]") -> "tuple[Mapping[str, tuple[str, ...]], ...]":
@@ -395,6 +432,8 @@ class _Compilation:
         if tool.name.startswith(SERVERS):
             hint = "rename it: such names stand for the processes of MCP servers"
             self._tool_problem(tool, f"begins with {quoted(SERVERS)}", hint)
+        if tool.name == SHELL_TOOL:
+            self._tool_problem(tool, "has a name that byleave keeps", "rename it; commands of agents: [shell.access]")
         if isinstance(tool.settings.get("run"), list):
             self._check_run(tool)
         if source is None:
@@ -460,13 +499,15 @@ class _Compilation:
                 tool.lists["fs"].items, floor=_OPEN if denies_only else (), noted_for=tool.name if noted else None
             ),
             "net": rules.net(tool.lists["net"].items),
-            "env": rules.env(tool.lists["env"].items),
+            "env": rules.env(tool.lists["env"].items, floor=_floor(defaults) if tool.name == SHELL_TOOL else ()),
             "commands": None if tool.commands is None else rules.commands(tool.commands),
         }
         access = with_defaults(defaults, **tables)  # type: ignore[arg-type]
         return ToolPolicy(tool.name, access, bool(tool.settings.get("enable", True)))
 
     def _defaults(self, tool: CompiledTool) -> Access:
+        if tool.name == SHELL_TOOL:
+            return shell_access()
         if tool.name.startswith(SERVERS):
             return SERVER_DECLARED if tool.declares else SERVER
         if tool.runtime == "vfs":
@@ -481,6 +522,11 @@ class _Compilation:
         self._problem(tool.layer, tool.at, f"the tool {quoted(_cut(tool.name))} {problem}", hint)
 
 
+def _floor(defaults: Access) -> "tuple[EnvRule, ...]":
+    """Return the variables that rules add to, where they do not replace what holds without any."""
+    return defaults.env.rules if isinstance(defaults.env, EnvTable) else ()
+
+
 def _distinct(warnings: "Iterable[str]") -> tuple[str, ...]:
     """Return each warning once, and no more of them than a person reads."""
     distinct = list(dict.fromkeys(warnings))
@@ -490,13 +536,14 @@ def _distinct(warnings: "Iterable[str]") -> tuple[str, ...]:
 
 def _settings(layers: "Iterable[Layer]") -> "Tree":
     """Return the scalars of all layers, the strongest that sets one winning."""
-    merged: Tree = {"defaults": {}, "programs": {}, "audit": {}, "sensitive_paths": []}
+    merged: Tree = {"defaults": {}, "programs": {}, "audit": {}, "hooks": {}, "sensitive_paths": []}
     for layer in layers:
-        for name in ("defaults", "programs", "audit"):
+        for name in ("defaults", "programs", "audit", "hooks"):
             merged[name] |= layer.tree.get(name, {})
         merged["sensitive_paths"] += layer.tree.get("sensitive_paths", [])
         if "shell" in layer.tree:
-            merged["shell"] = {"confine": "auto", **merged.get("shell", {}), **layer.tree["shell"]}
+            confine = layer.tree["shell"].get("confine", merged.get("shell", {}).get("confine", "auto"))
+            merged["shell"] = {"confine": confine}
         merged |= {key: value for key, value in layer.tree.items() if key not in _JOINED}
     return merged
 
@@ -542,6 +589,8 @@ def _access_only(layer: "Layer") -> "Layer":
         for name, tool in layer.tree["tools"].items()
     }
     kept = {"rules": layer.tree["rules"]} if "rules" in layer.tree else {}
+    if "access" in layer.tree.get("shell", {}):
+        kept["shell"] = {key: value for key, value in layer.tree["shell"].items() if key != "confine"}
     if "agents" in layer.tree:
         from byleave.policy.compile_agents import without_proofs
 

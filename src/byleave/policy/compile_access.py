@@ -74,13 +74,13 @@ class AccessCompiler:
         rules = [rule for item in items if (rule := self._net_rule(item)) is not None]
         return NetTable(rules) if items else None
 
-    def env(self, items: "Sequence[Item]") -> EnvTable | None:
-        """Return the table of the environment rules, None if there are none."""
+    def env(self, items: "Sequence[Item]", *, floor: tuple[EnvRule, ...] = ()) -> EnvTable | None:
+        """Return the table of the environment rules, None if there are none; they stand on those of the `floor`."""
         for item in items:
             if (problem := name_problem(item.tree["name"])) is not None:
                 self._problem(item, "name", problem, 'name one variable, or a prefix such as "AWS_*"')
         rules = [_env_rule(item) for item in items]
-        return EnvTable(rules) if items else None
+        return EnvTable([*floor, *rules]) if items else None
 
     def commands(self, entries: "Mapping[str, Mapping[str, Any]]") -> CommandTable:
         """Return the table of the command rules; an empty one lets nothing start."""

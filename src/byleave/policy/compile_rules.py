@@ -18,6 +18,7 @@ from byleave.core.matchers import (
     Not,
     OperationMatcher,
     PathMatcher,
+    TextMatcher,
     UrlMatcher,
 )
 from byleave.core.patterns import Glob, compile_glob, glob_matcher, glob_problem, pattern_problem, searcher, unclosed
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from byleave.policy.normalize import At, Item
 
 OUTCOMES = {"allow": ALLOW, "ask": ASK, "deny": DENY}
+# Which rules say how a command runs: an allow, and an ask for when the person agrees.
+_HOW_IT_RUNS = frozenset({("allow", "sandbox"), ("allow", "unread"), ("ask", "sandbox")})
 ALL_OPS = frozenset({"read", "create", "update", "delete", "exec"})
 _COMMAND_KEYS = (
     *("command", "subcommand", "flags", "args", "operands"),
@@ -85,19 +88,19 @@ class RuleCompiler:
             unread=bool(tree.get("unread")),
         )
         self._try_examples(rule, item)
-        if outcome is ALLOW and _is_wide(tree[word]):
+        if outcome is ALLOW and _is_wide(tree[word]) and tree.get("sandbox") is not True:
             self._warnings.append(
                 f"{source}: `within` says where a command starts, not what it writes: it may write elsewhere"
             )
         return rule
 
     def _check_confining(self, item: "Item", word: str) -> None:
-        """Look at the keys that say how a command runs: they need an allow of commands, and `unread` a confined run."""
+        """Look at the keys that say how a command runs, if it does, and `unread`, which needs a confined run."""
         tree = item.tree
-        given = [key for key in ("sandbox", "unread") if key in tree]
-        if given and word != "allow":
+        given = [key for key in ("sandbox", "unread") if key in tree and (word, key) not in _HOW_IT_RUNS]
+        if given:
             at = (*tree[AT], given[0])
-            self._problem(item, at, f"{given[0]} belongs to a rule that allows a command", "remove it here")
+            self._problem(item, at, f"{given[0]} does not belong to a rule that says {word}", "remove it here")
         if "unread" in tree and tree.get("sandbox") is not True:
             hint = "add sandbox = true, or leave it out"
             self._problem(item, (*tree[AT], "unread"), "unread needs sandbox = true in the same rule", hint)
@@ -137,6 +140,17 @@ class RuleCompiler:
             any_options=table.get("options") == "any",
             piped_to_shell=bool(table.get("piped_to_shell")),
         )
+
+    def _text(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
+        if "text" not in table:
+            return None
+        pattern = " ".join(table["text"].split())
+        if "allow" in item.tree:
+            hint = "use command and args there"
+            self._problem(item, (*at, "text"), "text only tightens: it cannot stand in an allow", hint)
+        if not pattern:
+            self._problem(item, (*at, "text"), "the text is empty", "write a command, with * for anything")
+        return TextMatcher(pattern)
 
     def _within(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> str | None:
         if "within" not in table:
@@ -307,6 +321,7 @@ class RuleCompiler:
 
 _MAKERS = (
     RuleCompiler._command,  # noqa: SLF001 -- the table of this very class
+    RuleCompiler._text,  # noqa: SLF001
     RuleCompiler._group,  # noqa: SLF001
     RuleCompiler._path,  # noqa: SLF001
     RuleCompiler._url,  # noqa: SLF001

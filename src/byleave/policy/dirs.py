@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 
 from byleave.core.fs_rules import is_under
 from byleave.core.paths import names_process_link
@@ -47,7 +48,13 @@ class UserDirs(Record):
         kept = [place for directory in named for place in _kept_in(directory, root)]
         # A configuration file may be a link, to a dotfiles repository for instance: what it leads to is ours as well.
         files = [real_path(os.path.join(place, CONFIG_FILE)) for place in (self.managed, self.config)]
-        return tuple(dict.fromkeys([*kept, *files, *hook_settings(self.user)]))
+        return tuple(dict.fromkeys([*kept, *files, *service_places(), *hook_settings(self.user)]))
+
+
+def service_places(user: int | None = None) -> tuple[str, str]:
+    """Return where the sockets of a user's services can be: no variable moves them (`service.directory`)."""
+    number = os.geteuid() if user is None else user
+    return f"/run/user/{number}/byleave", f"/tmp/byleave-{number}"  # noqa: S108 -- checked before every use
 
 
 _HOOK_SETTINGS = (
@@ -59,6 +66,12 @@ _HOOK_SETTINGS = (
     ".cursor/cli.json",
     ".config/opencode/plugins",  # whatever lies there is run
     ".config/opencode/plugin",
+    ".copilot/hooks",
+    ".copilot/settings.json",
+    ".copilot/config.json",
+    ".qwen/settings.json",
+    ".cline/hooks",
+    "Documents/Cline/Hooks",
 )
 
 
@@ -212,3 +225,43 @@ def _home(environment: "Mapping[str, str]") -> str:
 def _xdg(environment: "Mapping[str, str]", name: str, home: str, default: str) -> str:
     value = environment.get(name, "")
     return value if os.path.isabs(value) else os.path.join(home, default)
+
+
+_ENTRY = "byleave/cli/__main__.py"
+_NEEDED = ("msgspec", "idna", "re2")  # packages that a confined run may load besides byleave
+
+
+def own_packages() -> str:
+    """Return where packages are that byleave loads besides its own, in the form of PATH; "" if that is beside it."""
+    parent = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    named = [place for place in sys.path if place.startswith("/") and place != parent and ":" not in place]
+    return ":".join(dict.fromkeys([place for place in named if any(_has_package(place, name) for name in _NEEDED)]))
+
+
+def _has_package(place: str, name: str) -> bool:
+    path = os.path.join(place, name)
+    return os.path.isdir(path) or os.path.isfile(f"{path}.py")
+
+
+def own_front(memory: str) -> str | None:
+    """Return the native front that is there, of the package or built before into `memory`; None if there is none."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for place in (os.path.join(package, "sandbox", "native"), memory):
+        path = os.path.join(place, f"front-{os.uname().machine}")
+        if os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def own_start(memory: str) -> "list[str]":
+    """Return the words that start this very installation of byleave, behind the front if there is one."""
+    front = own_front(memory)
+    return own_command() if front is None else [front, *own_command()]
+
+
+def own_command() -> "list[str]":
+    """Return the words that start this very installation of byleave: absolute, isolated, without what `site` runs."""
+    parent = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    packages = own_packages()
+    more = ["--packages", packages] if packages else []
+    return [sys.executable, "-I", "-S", os.path.join(parent, _ENTRY), *more]

@@ -8,16 +8,17 @@ file changes. The guard on top of it: `guard.open_guard`.
 import os
 
 from byleave import __version__
-from byleave.errors import ConfigErrors, InputError
-from byleave.policy.compile import Compiled, compile_layers
+from byleave.errors import ConfigErrors, InputError, StateError
+from byleave.policy.compiled_cache import compile_or_recall, keep, misses
 from byleave.policy.context import CompileContext
 from byleave.policy.debounce import file_stamp
 from byleave.policy.dirs import UserDirs, check_session_name, find_homes, find_root, real_path
 from byleave.policy.layers import LOCAL, PROJECT, Layer, LayerFiles, inline_layer
 from byleave.policy.live_policy import LivePolicy
 from byleave.policy.trust import ProjectTrust
+from byleave.record import Record
 from byleave.store.approvals import Approvals
-from byleave.user_files import ParseCache
+from byleave.user_files import ParseCache, make_private_directory, write_private
 from byleave.workspace.resolve import Root
 
 TYPE_CHECKING = False
@@ -25,10 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from byleave.core.policy import CompiledPolicy
     from byleave.core.redact import Redactor
     from byleave.core.sensitive_places import Sensitive
+    from byleave.policy.compile import Compiled
     from byleave.store.approvals import Fingerprint
     from byleave.store.audit.log import AuditLog
+
+
+ROOT_FILE = "root"  # in the directory of a workspace's records: where the workspace is
 
 
 class Workspace:
@@ -50,8 +56,19 @@ class Workspace:
         source = _LayerSource(self, files, session, extra)
         known = source.stamp()  # taken before the files are read: a change in between is seen
         self.approvals.refresh()
+        before = misses[0]
         compiled = self.compile(source.read(None))
+        if misses[0] != before and not files and len(_loads) < _MOST_LOADS:
+            _note_load(self, session, extra)
         return LivePolicy(compiled, self.root, source, home=self.homes.user, known=known)
+
+    def warm(self, *, session: str, extra: "Sequence[Layer]") -> "CompiledPolicy | None":
+        """Keep the compiled policy in this process, for those that are forked from it.
+
+        Return one that shares its rules, None if it cannot be kept: what the rules answer to that one, both know.
+        """
+        self.approvals.refresh()
+        return keep(_LayerSource(self, (), session, extra).read(None), self._context, self._approved_mounts)
 
     def compile_tree(self, tree: "Mapping[str, Any]") -> LivePolicy:
         """Return the policy of one tree alone: no other layer has a say."""
@@ -64,9 +81,9 @@ class Workspace:
         layers = list(self.files.again(None).discover(session, user=content))
         return LivePolicy(self.compile(layers), self.root, home=self.homes.user)
 
-    def compile(self, layers: "Sequence[Layer]") -> Compiled:
+    def compile(self, layers: "Sequence[Layer]") -> "Compiled":
         """Compile layers in this workspace."""
-        compiled = compile_layers(layers, CompileContext(self.root, self.approvals, self.homes))
+        compiled = compile_or_recall(layers, self._context, self._approved_mounts)
         if self.approvals.warnings:
             compiled = compiled.replace(warnings=(*compiled.warnings, *dict.fromkeys(self.approvals.warnings)))
         return compiled
@@ -77,7 +94,15 @@ class Workspace:
 
     def own_places(self, layers: "Sequence[Layer]") -> tuple[str, ...]:
         """Return what no tool may write to: byleave's directories, and the very files that this policy came from."""
-        return CompileContext(self.root, self.approvals, self.homes).own_places(layers)
+        return self._context.own_places(layers)
+
+    @property
+    def _context(self) -> CompileContext:
+        return CompileContext(self.root, self.approvals, self.homes)
+
+    @property
+    def _approved_mounts(self) -> tuple[tuple[str, str], ...]:
+        return tuple([(path, target) for path, target, _at in self.approvals.mounts()])
 
     def audit_log(self, settings: "Mapping[str, Any] | None", mask: "Redactor") -> "AuditLog":
         """Return the log of this workspace, kept as long as the settings say; without any, nothing is ever removed."""
@@ -90,7 +115,19 @@ class Workspace:
             self.homes.workspace(self.root.path), mask=mask, retention=retention if settings is not None else None
         )
 
-    def sensitive(self, compiled: Compiled) -> "Sensitive":
+    def remember_root(self) -> None:
+        """Keep where this workspace is beside its records: the name of their directory does not say it."""
+        directory = self.homes.workspace(self.root.path)
+        file = os.path.join(directory, ROOT_FILE)
+        if os.path.lexists(file):
+            return
+        try:
+            make_private_directory(directory)
+            write_private(file, os.fsencode(self.root.path), durable=False)
+        except (StateError, OSError):  # it only names the workspace in summaries
+            return
+
+    def sensitive(self, compiled: "Compiled") -> "Sensitive":
         """Return the places that hold secrets, for this user and in this workspace."""
         from byleave.core.sensitive_places import Sensitive
 
@@ -122,7 +159,7 @@ class _LayerSource:
             return [*files.given(self._files, self._session, base=self._base), *self._extra]
         return [*files.discover(self._session), *self._extra]
 
-    def compile_again(self, before: Compiled) -> Compiled:
+    def compile_again(self, before: "Compiled") -> "Compiled":
         """Return the policy of the files as they are now; what cannot be used keeps what it said before."""
         here = self._workspace
         here.approvals.refresh()
@@ -131,7 +168,7 @@ class _LayerSource:
         broken = tuple(here.files.broken)
         return compiled.replace(warnings=(*broken, *compiled.warnings)) if broken else compiled
 
-    def _compile_or_fall_back(self, layers: "list[Layer]", before: "tuple[Layer, ...]") -> Compiled:
+    def _compile_or_fall_back(self, layers: "list[Layer]", before: "tuple[Layer, ...]") -> "Compiled":
         """Compile layers that have changed; where they cannot be used together, less of the change.
 
         Project files, which others may have written, give way first: they cannot keep the user's own changes from
@@ -168,9 +205,41 @@ class _TreeSource:
     def stamp(self) -> object:
         return self._workspace.approvals.stamp()
 
-    def compile_again(self, _before: Compiled | None) -> Compiled:
+    def compile_again(self, _before: "Compiled | None") -> "Compiled":
         self._workspace.approvals.refresh()
         return self._workspace.compile([self._layer])
+
+
+class PolicyLoad(Record):
+    """A load whose policy had to be compiled; with `shell`, for a command line that runs confined."""
+
+    root: str
+    homes: tuple[str, ...]
+    session: str
+    shell: bool
+
+
+_MOST_LOADS = 4
+_loads: "list[PolicyLoad]" = []
+
+
+def _note_load(workspace: Workspace, session: str, extra: "Sequence[Layer]") -> None:
+    """Note a load that the service can do ahead of the next request."""
+    if extra:
+        from byleave.policy.sandbox_settings import shell_layer
+
+        if list(extra) != [shell_layer()]:
+            return
+    homes = workspace.homes
+    named = (homes.config, homes.state, homes.memory, homes.managed, homes.user)
+    _loads.append(PolicyLoad(workspace.root.path, named, session, bool(extra)))
+
+
+def take_loads() -> "list[PolicyLoad]":
+    """Return the loads since the last time."""
+    taken = list(_loads)
+    _loads.clear()
+    return taken
 
 
 def _working_directory() -> str:

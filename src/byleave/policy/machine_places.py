@@ -27,7 +27,7 @@ from byleave.core.protected import (
     resolved_places,
     system_places,
 )
-from byleave.policy.dirs import real_path
+from byleave.policy.dirs import HELD_MODE, real_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ class MachinePlaces:
         if self._context.homes is not None:
             home = self._context.home
             found += [*find_own_code(root), *program_directories(os.environ.get("PATH", ""), root)]
-            found += [*git_places(root, home), *places_elsewhere(home, os.environ, root)]
+            reserved = _reserved_parts(root, self._context.homes.workspace(root))
+            found += [*git_places(root, home, reserved), *places_elsewhere(home, os.environ, root)]
         own = self._context.own_places(self._layers)
         return [*found, *system_places(), *(Protection(place, place, final=True) for place in own)]
 
@@ -238,12 +239,16 @@ _DIRECTORIES = ("refs", "objects")
 _BARE = ("HEAD", *_DIRECTORIES)
 
 
-def git_places(root: str, home: str) -> "Iterator[Protection]":
-    """Yield the places that the git of this workspace obeys, and those that would make its root a repository."""
+def git_places(root: str, home: str, reserved: "frozenset[str]" = frozenset()) -> "Iterator[Protection]":
+    """Yield the places that the git of this workspace obeys, and those that would make its root a repository.
+
+    What is only `reserved` counts as missing: a sandbox that runs keeps those names free, by empty directories.
+    """
     where = git_directory(root)
     is_whole = where is not None and os.path.lexists(f"{where}/HEAD")  # git passes over one that is not
-    yield from _known((f"{root}/{name}" for name in _missing_parts(root, has_repository=is_whole)), root)
-    is_bare = all(os.path.lexists(f"{root}/{name}") for name in _BARE)
+    there = frozenset(name for name in _BARE if os.path.lexists(f"{root}/{name}")) - reserved
+    yield from _known((f"{root}/{name}" for name in _missing_parts(there, has_repository=is_whole)), root)
+    is_bare = there.issuperset(_BARE)
     found = [*((where,) if where is not None else ()), *((root,) if is_bare else ())]
     directories = list(dict.fromkeys(each for directory in found for each in (directory, _common(directory))))
     for directory in directories:
@@ -255,7 +260,29 @@ def git_places(root: str, home: str) -> "Iterator[Protection]":
     yield from _known(_started([*files, *own, *_included(files + own, root, home)], root), root)
 
 
-def _missing_parts(root: str, *, has_repository: bool) -> tuple[str, ...]:
+def _reserved_parts(root: str, state: str) -> "frozenset[str]":
+    """Return the parts of a repository in the root that a sandbox made to keep their names free (sandbox.placeholders).
+
+    Its journal says so, which only byleave writes, and they are as they were made: a name alone proves nothing.
+    """
+    held = [name for name in _BARE if stat.S_IMODE(_mode(f"{root}/{name}")) == HELD_MODE]
+    text = _read(f"{state}/placeholders.json") if held else ""
+    if not text:
+        return frozenset()
+    import json
+
+    try:
+        journal = json.loads(text)
+        if journal["lock"] != os.lstat(f"{state}/placeholders.lock").st_ino:  # it counts for no sandbox any more
+            return frozenset()
+        made = {path: look[0] for path, content, look in journal["names"] if content is None and look is not None}
+        ours = [name for name in held if made.get(name) == os.lstat(f"{root}/{name}").st_ino]
+        return frozenset(name for name in ours if not os.listdir(f"{root}/{name}"))
+    except (ValueError, LookupError, TypeError, OSError):
+        return frozenset()
+
+
+def _missing_parts(there: "frozenset[str]", *, has_repository: bool) -> tuple[str, ...]:
     """Return what must not come into being in the root of a workspace, or git would take the root for a repository.
 
     It does as soon as there is no whole `.git`, and a tool that may write there can take `.git/HEAD` away. With a
@@ -264,7 +291,7 @@ def _missing_parts(root: str, *, has_repository: bool) -> tuple[str, ...]:
     """
     if not has_repository:
         return ("HEAD",)
-    free = next((name for name in _DIRECTORIES if not os.path.lexists(f"{root}/{name}")), "HEAD")
+    free = next((name for name in _DIRECTORIES if name not in there), "HEAD")
     return ("commondir", free)
 
 

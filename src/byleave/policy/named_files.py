@@ -6,7 +6,7 @@ Looks at the disk. What cannot be expanded exactly stays unknown; it is never dr
 import os
 
 from byleave.core.fs_rules import FsTarget, RefusedPath, is_under
-from byleave.core.match_context import NamedFile
+from byleave.core.match_context import HELD, NEW, NamedFile
 from byleave.shell.knowledge.named_files import can_be_moved, moving_values, named_files
 from byleave.shell.knowledge.possible_files import DELETE, READ, WRITE
 from byleave.shell.state import located
@@ -31,6 +31,8 @@ MOST_VARIANTS = 16  # of one command, for variables that may have several values
 MOST_EACH = 256  # of one command, for the words of a loop
 MOST_FILES = 2_000  # named by one command; more are not looked at one by one
 MOST_WORDS = 8_000  # that all the words of one line may become; what comes behind is unknown
+# Any of these makes a directory a repository for git, or the work tree of one, if the rest is there.
+REPOSITORY_PARTS = frozenset([".git", "HEAD", "commondir"])
 # A later name in the same line may lead through a link that these make.
 MAKES_LINKS = frozenset(["ln", "link", "tar", "gtar", "bsdtar", "unzip", "cpio", "7z", "7za", "7zr", "mount"])
 
@@ -121,14 +123,30 @@ class FileFinder:
 
     def left(self, command: "Command", start: str | None) -> str | None:
         """Return `cd` where that has a program work outside the workspace which an option could move as well."""
-        if command.starts_in == (".",) or not can_be_moved(command):
+        if not can_be_moved(command):
             return None
+        if command.starts_in == (".",):  # where the agent has it start
+            return "cd" if start is not None and self._root.relative(start) is None else None
         bases = self.bases(command.starts_in, start)
         if not bases:
             return "cd" if self._lost or not self._succeeds else None
         if self._succeeds:  # the first place is the one that all these lead to
             bases = bases[:1]
         return "cd" if any(self._root.relative(base) is None for base in bases) else None
+
+    def other_repository(self, command: "Command", start: str | None, *, makes: bool) -> str | None:
+        """Return where git would obey the configuration of another repository than the workspace's own; else None.
+
+        That configuration names programs that git runs, and anything that may write the workspace can make one, under
+        any name. `makes`: the line itself may, before git runs.
+        """
+        if command.program != "git":
+            return None
+        for base in self.bases(command.works_in, start) or ():
+            inside = self._root.relative(base)
+            if inside and (makes or any(_may_be_repository(each) for each in _upwards(base, self._root.path))):
+                return inside
+        return None
 
     def targets(self, forms: "Forms", base: str, *, shopt: bool) -> list[str] | None:
         """Return the words that a word may become in the directory `base`; None where that is not known."""
@@ -286,9 +304,15 @@ class FileFinder:
         if named.perhaps and isinstance(place, RefusedPath):
             return
         likely = named.perhaps and op == WRITE and "/" in text and _could_be_made(place)
-        gone = named.gone and not named.perhaps and isinstance(place, FsTarget) and not self._holds_all(place.canonical)
+        gone = named.gone and not named.perhaps and isinstance(place, FsTarget)
+        all_held = gone and isinstance(place, FsTarget) and self._holds_all(place.canonical)
+        whole = all_held and isinstance(place, FsTarget) and is_under(self._root.path, place.canonical)
+        gone = gone and not all_held
         yield NamedFile(text, op, place, tree=named.tree, perhaps=named.perhaps, likely=likely, gone=gone).replace(
-            kinds=named.kinds, skips=named.skips
+            kinds=named.kinds,
+            skips=named.skips,
+            whole=whole,
+            repository=_repository_at(place) if named.repository else "",
         )
 
     def _holds_all(self, path: str) -> bool:
@@ -308,6 +332,26 @@ class FileFinder:
             return self._root.resolve_place(text, base)
         door = f"{parent.door}/{last}" if parent.door is not None else None
         return FsTarget(path, self._root.relative(path), door)
+
+
+def _upwards(path: str, top: str) -> "Iterator[str]":
+    """Yield a directory and those above it, up to `top`, which is left out."""
+    while is_under(path, top) and path != top:
+        yield path
+        path = os.path.dirname(path)
+
+
+def _may_be_repository(path: str) -> bool:
+    """Whether git may take a directory for a repository, or for the work tree of one."""
+    named = any(os.path.lexists(os.path.join(path, name)) for name in REPOSITORY_PARTS)
+    return named or all(os.path.lexists(os.path.join(path, name)) for name in ("objects", "refs"))
+
+
+def _repository_at(place: "FsTarget | RefusedPath") -> str:
+    """Return whether a confined run can make a repository there; "" outside of the workspace."""
+    if not isinstance(place, FsTarget) or place.relative is None:
+        return ""
+    return HELD if not place.relative or os.path.lexists(os.path.join(place.canonical, ".git")) else NEW
 
 
 def _could_be_made(place: "FsTarget | RefusedPath") -> bool:

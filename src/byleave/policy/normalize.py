@@ -46,7 +46,7 @@ def normal_tree(tree: "Mapping[str, Any]", line_of: "LineOf") -> "tuple[Tree, li
     return _Normal(line_of).file(tree)
 
 
-_MADE = frozenset({"tools", "conversation", "rules", "agents", "servers", "gateway"})
+_MADE = frozenset({"tools", "conversation", "rules", "agents", "servers", "gateway", "shell"})
 
 
 class _Normal:
@@ -69,6 +69,8 @@ class _Normal:
                 rest[key] = {name: make(name, table, (key, name)) for name, table in tree[key].items()}
         if "gateway" in tree:
             rest["gateway"] = {**self._sizes(tree["gateway"], ("gateway",)), **self._mark(("gateway",))}
+        if "shell" in tree:
+            rest["shell"] = self._shell(tree["shell"], ("shell",))
         if "rules" in tree:
             rest["rules"] = self._rules(tree["rules"], ("rules",), strategy=RULES_STRATEGY)
         if "sandbox" in tree:
@@ -170,6 +172,10 @@ class _Normal:
     def _server_tool(self, tool: "Mapping[str, Any]", at: "At") -> "Tree":
         access = {"access": self._access(tool["access"], (*at, "access"))} if "access" in tool else {}
         return {**access, **self._mark(at)}
+
+    def _shell(self, shell: "Mapping[str, Any]", at: "At") -> "Tree":
+        access = {"access": self._access(shell["access"], (*at, "access"))} if "access" in shell else {}
+        return {**shell, **access, **self._mark(at)}
 
     def _sizes(self, limits: "Mapping[str, Any]", at: "At") -> "Tree":
         from byleave.core.access import SIZES, parse_size

@@ -108,6 +108,13 @@ class MatchTable(ConfigTable):
         Literal["any"] | UnsetType,
         Meta(description="The rule also covers options that execute or write.", examples=["any"]),
     ] = UNSET
+    text: Annotated[
+        str | UnsetType,
+        Meta(
+            description="Glob over the text of one command, only in ask and deny: * is anything, ? one letter.",
+            examples=["git push * --force"],
+        ),
+    ] = UNSET
     piped_to_shell: Annotated[bool | UnsetType, Meta(description="Its output goes to a shell.", examples=[True])] = (
         UNSET
     )

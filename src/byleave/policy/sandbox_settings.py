@@ -15,7 +15,7 @@ from byleave.core.fs_rules import is_under
 from byleave.errors import ConfigError, ConfigErrors
 from byleave.policy.dirs import hook_settings, real_path
 from byleave.policy.layers import COMMAND_LINE, Layer, read_given_file
-from byleave.policy.normalize import AT, HOST_PATHS, NOTHING, Item, compose, patch
+from byleave.policy.normalize import AT, HOST_PATHS, LINE, NOTHING, Item, compose, patch
 from byleave.text import quoted
 
 if TYPE_CHECKING:
@@ -146,6 +146,15 @@ def access_layer(tool: str, path: str | None, shown: str | None = None) -> Layer
             [ConfigError(error.problem, hint=error.hint, at=places.point(at, file)) for at, error in found]
         )
     return Layer(COMMAND_LINE, made, file, content, path=path, around=len(_AROUND))
+
+
+def shell_layer(*, confine: str | None = None) -> Layer:
+    """Return a layer with an empty `[shell]` table: a command line that is to run confined does so without one.
+
+    With `confine`, the table says so.
+    """
+    said = {} if confine is None else {"confine": confine}
+    return Layer(COMMAND_LINE, {"tools": {}, "shell": {LINE: 1, AT: ("shell",), **said}})
 
 
 _AROUND = ("tools", "")

@@ -16,12 +16,7 @@ from byleave.core.access import LARGEST
 from byleave.policy.gateway_types import AgentTable, GatewayTable
 from byleave.policy.rule_types import ConfigTable, Merge, RuleDefinition
 
-NOT_YET: frozenset[tuple[str, ...]] = frozenset(
-    {
-        ("store",),
-        ("shell", "access"),
-    }
-)
+NOT_YET: frozenset[tuple[str, ...]] = frozenset({("store",)})
 """Keys of the full tree that this version does not enforce: an error, so that no user relies on them."""
 
 _YEAR = 365 * 24 * 3600  # seconds
@@ -450,6 +445,14 @@ class Defaults(ConfigTable):
         bool | UnsetType,
         Meta(description="false: an agent that is not listed counts as `default`; without one it may call anything."),
     ] = UNSET
+    mode: Annotated[
+        Literal["enforce", "observe"] | UnsetType,
+        Meta(
+            description="observe: hooks and the ACP proxy record what the policy decides, and leave the decision to "
+            "the agent; only in your own file, or in the managed one.",
+            examples=["observe"],
+        ),
+    ] = UNSET
 
 
 class Audit(ConfigTable):
@@ -492,6 +495,26 @@ class Shell(ConfigTable):
         Meta(
             description="auto: confined where that is possible. require: only confined. off: plainly.",
             examples=["auto"],
+        ),
+    ] = UNSET
+    access: Annotated[
+        AccessTable | UnsetType,
+        Meta(
+            description="What a confined command may touch. Absent: the workspace; no network.",
+            examples=[{"net": [{"host": "registry.example.org", "allow": True}]}],
+        ),
+    ] = UNSET
+
+
+class HooksTable(ConfigTable):
+    """How the hooks of agents answer."""
+
+    silent: Annotated[
+        Literal["ask", "agent"] | UnsetType,
+        Meta(
+            description="What becomes of a command that no rule matches. ask: it needs approval. agent: the agent "
+            "decides; only in your own file, or in the managed one.",
+            examples=["agent"],
         ),
     ] = UNSET
 
@@ -560,6 +583,9 @@ class ConfigFile(ConfigTable):
     ] = UNSET
     shell: Annotated[
         Shell | UnsetType, Meta(description="How the commands of agents run.", examples=[{"confine": "auto"}])
+    ] = UNSET
+    hooks: Annotated[
+        HooksTable | UnsetType, Meta(description="How the hooks of agents answer.", examples=[{"silent": "agent"}])
     ] = UNSET
     sandbox: Annotated[
         HostPathsTable | UnsetType,

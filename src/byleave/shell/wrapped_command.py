@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from byleave.shell.knowledge.options import Scan
     from byleave.shell.knowledge.programs import ProgramTables
-    from byleave.shell.model import Redirect
+    from byleave.shell.model import Command, Redirect
     from byleave.shell.state import Flow, ShellState
 
     Words = tuple[Word, ...]
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     class CommandLister(Protocol):
         """What lists commands, and reads the texts inside them: `walk.Walker`."""
 
+        commands: list[Command]
         dialect: str
         frame: "Frame"
         programs: ProgramTables

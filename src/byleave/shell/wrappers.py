@@ -5,7 +5,8 @@ grammar of their own: the shell's own, those that run a command for each of many
 child is not certain the text is not understood; a program without an entry is simply a command.
 
 The shell's own wrappers are `command`, `builtin`, `exec`, `eval`, `trap`. `find -exec`, `fd -x`, `xargs` and `parallel`
-run a command for each of many things, which are known only at run time. Of a shell it counts where its script comes
+run a command for each of many things, which are known only at run time. `byleave run` and `byleave outside` start what
+is behind `--`, or the text of `--shell`. Of a shell it counts where its script comes
 from: a literal script of `sh -c`, or of a here-document, is read like the text itself. A script that is known only at
 run time, or in the language of a shell that is not followed, is not understood. A script in a file is just an argument.
 """
@@ -13,14 +14,15 @@ run time, or in the language of a shell that is not followed, is not understood.
 from byleave.shell.knowledge.file_operands import find_roots
 from byleave.shell.knowledge.options import scan_words
 from byleave.shell.knowledge.program_input import names_input
-from byleave.shell.syntax.cursor import BASH, POSIX, ZSH
+from byleave.shell.model import NotUnderstoodError
+from byleave.shell.syntax.cursor import BASH, EITHER, POSIX, ZSH
 from byleave.shell.syntax.tree import Piece, Word, is_decimal
 from byleave.shell.syntax.vocabulary import SET_NAMES
 from byleave.shell.wrapped_command import APPENDED, WrappedCommand, child_words, from_table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from byleave.shell.state import Flow
     from byleave.shell.wrapped_command import CommandCall, CommandLister
@@ -226,10 +228,122 @@ def run_parallel(wrapped: "WrappedCommand") -> "Flow":
     return wrapped.state, wrapped.state
 
 
+_BYLEAVE = "byleave"
+_BYLEAVE_VALUES = frozenset(
+    [
+        "--root",
+        "--policy",
+        "--session",
+        "--tool",
+        "--access",
+        "--mount",
+        "--shell",
+        "--cwd-file",
+        "--home",
+        "--packages",
+    ]
+)
+
+
+_MODULES = (
+    "/byleave",
+    "mbyleave",
+    ".byleave",
+    "/byleave/__main__.py",
+    "/byleave/cli/__main__.py",
+    "/byleave/cli/main.py",
+)
+
+
+def run_byleave(wrapped: "WrappedCommand") -> "Flow":
+    """`byleave run` and `byleave outside`: what they start, as words behind `--` or as the text of `--shell`.
+
+    Rules for byleave itself and for what it starts both count. A text that `outside` starts and that is not understood
+    is not listed: whether that is denied depends on the words of the whole line.
+    """
+    words = wrapped.words
+    behind_python = wrapped.name != _BYLEAVE
+    own = words[1:] if not behind_python else words[_module_at(words) + 1 :]
+    dashes = next((place for place, word in enumerate(own) if word.text == "--"), len(own))
+    texts = [word.text for word in own[:dashes]]
+    command = _own_command(texts)
+    child = own[dashes + 1 :] if dashes < len(own) else own[_dashless_child(texts) :]
+    if command == "outside" and child:
+        wrapped.list_itself(transparent=False)
+        walker, listed, frame = wrapped.walker, len(wrapped.walker.commands), wrapped.walker.frame
+        try:
+            wrapped.child(child, transparent=False)
+        except NotUnderstoodError:
+            del walker.commands[listed:]
+            walker.frame = frame
+        return wrapped.state, wrapped.state
+    if command != "run":
+        return wrapped.plain()
+    scripts = list(_shell_texts(own[:dashes]))
+    if scripts:
+        if None in scripts:
+            return wrapped.plain()  # an argument known only at run time is denied to agents
+        if behind_python and any((text or "").startswith("--cwd-file") for text in texts):
+            wrapped.refuse("a file that byleave writes, named behind the options of Python")
+        wrapped.list_itself(transparent=not behind_python)
+        for script in scripts:
+            wrapped.script(script or "", EITHER, transparent=not behind_python)
+        return wrapped.state, wrapped.state
+    if not child:
+        return wrapped.plain()
+    wrapped.list_itself(transparent=False)
+    wrapped.child(child, transparent=False)
+    return wrapped.state, wrapped.state
+
+
+def _module_at(words: "Words") -> int:
+    """Return where Python is given the name of byleave's module, or of its program; behind the last word if nowhere."""
+    for place, word in enumerate(words[1:], start=1):
+        text = word.text or ""
+        if text == _BYLEAVE or text.endswith(_MODULES):
+            return place
+    return len(words)
+
+
+def _own_command(texts: "list[str | None]") -> str | None:
+    """Return the command word of byleave's arguments."""
+    skip = False
+    for text in texts:
+        if skip or text is None or text.startswith("-"):
+            skip = not skip and text in _BYLEAVE_VALUES
+            continue
+        return text
+    return None
+
+
+def _dashless_child(texts: "list[str | None]") -> int:
+    """Return where the words begin that `byleave run` starts without `--`; behind the last word if there are none."""
+    skip, seen = False, False
+    for place, text in enumerate(texts):
+        if skip or (text is not None and text.startswith("-")):
+            skip = not skip and text in _BYLEAVE_VALUES
+        elif seen:
+            return place
+        else:
+            seen = text == "run"
+    return len(texts)
+
+
+def _shell_texts(own: "Words") -> "Iterator[str | None]":
+    """Yield the text of each `--shell`; None for one that is not there, or known only at run time."""
+    for place, word in enumerate(own):
+        if word.text == "--shell":
+            yield own[place + 1].text if place + 1 < len(own) else None
+        elif word.prefix.startswith("--shell="):
+            yield None if word.text is None else word.text[len("--shell=") :]
+
+
 def unwrap(walker: "CommandLister", name: str, call: "CommandCall") -> "Flow":
     """List a command, and its children if it is a wrapper; return the flow behind it."""
     base = name[name.rfind("/") + 1 :]
     inside = INSIDE.get(name) if walker.frame.inside else None
+    if base.startswith(("python", "pypy")) and _module_at(call.words) < len(call.words):
+        return run_byleave(WrappedCommand(walker, base, call))
     if inside is None and walker.programs.is_plain(base) and base not in SPECIAL:
         return walker.plain(call)
     special = inside or SPECIAL.get(base)
@@ -296,6 +410,7 @@ SPECIAL: "Mapping[str, Callable[[WrappedCommand], Flow]]" = {
     "xargs": run_xargs,
     "gxargs": run_xargs,
     "parallel": run_parallel,
+    _BYLEAVE: run_byleave,
     **dict.fromkeys(SHELLS, _shell),
 }
 

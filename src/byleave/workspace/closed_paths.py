@@ -11,7 +11,7 @@ import stat
 from itertools import islice
 from time import monotonic
 
-from byleave.core.closed_places import Covered, CoveredPlace, advance, is_match, is_whole
+from byleave.core.closed_places import Covered, CoveredPlace, advance, is_match, is_whole, without_opened
 from byleave.core.fs_rules import FsTarget, is_under
 from byleave.record import Record
 
@@ -74,6 +74,7 @@ class _Walk:
         self.bound(MOST_FOUND, MOST_ENTRIES, LONGEST)
         self._found: list[CoveredPlace] = []
         self._complete = True
+        self._unlisted = ""
         self._start = ""
         self._linked: set[str] = set()
         self._steps: dict[tuple[Progress, str], Progress] = {}
@@ -93,7 +94,7 @@ class _Walk:
         while ahead and len(self._found) < self._most_found:
             ahead = [below for directory in ahead for below in self._below(directory)]
         self._complete = self._complete and not ahead
-        return Covered(tuple(sorted(self._found, key=_depth_and_path)), self._complete)
+        return Covered(tuple(sorted(self._found, key=_depth_and_path)), self._complete, self._unlisted)
 
     def _below(self, directory: _Directory) -> "Iterator[_Directory]":
         """Look at what is in a directory; yield the directories in it that are to be looked into."""
@@ -115,7 +116,11 @@ class _Walk:
                 continue
             child = _Directory(path, f"{directory.real.rstrip('/')}/{name}", progress)
             if self._looks_into(child, is_directory=entry.is_dir(follow_symlinks=False)):
-                yield child
+                left = without_opened(progress, name)
+                if left == progress or self._root.relative(child.real) is None:
+                    yield child
+                elif left or self._links:
+                    yield child.replace(progress=left)
 
     def _looks_into(self, found: _Directory, *, is_directory: bool) -> bool:
         """Note a place if it is closed; return whether something below it is to be looked at."""
@@ -179,6 +184,7 @@ class _Walk:
         except OSError as error:
             if error.errno not in _NOT_OURS or _could_be_opened(directory.real):
                 self._complete = False
+                self._unlisted = self._unlisted or directory.path
             return []
         if directory.progress:
             self._entries -= len(found)

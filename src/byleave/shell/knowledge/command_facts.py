@@ -336,6 +336,11 @@ class CommandFacts:
         self._spelled: frozenset[str] | None = None
 
     @property
+    def texts(self) -> tuple[str | None, ...]:
+        """Its words, the program first; None for one that is known only at run time."""
+        return tuple([word.text for word in self._command.words])
+
+    @property
     def spelled(self) -> frozenset[str]:
         """The names of programs that its words hold, where it may be a wrapper that starts one of them."""
         if self._spelled is None:

@@ -268,6 +268,12 @@ def _find(names: NamedFiles) -> Iterator[PossibleFile]:
             ]
 
 
+def _repository(names: NamedFiles) -> Iterator[PossibleFile]:
+    """`git init DIRECTORY`: without one, the working directory."""
+    texts = [word.text for word in names.words[:1]] or ["."]
+    yield from [PossibleFile(text, WRITE, repository=True) for text in texts]
+
+
 def _checkout(names: NamedFiles) -> Iterator[PossibleFile]:
     """`git checkout REVISION -- FILES`: without `--`, a word is a file only if there is one of that name."""
     words = [word.text for word in names.command.words]
@@ -524,6 +530,7 @@ SHAPES = {
     "curl": curl,
     "wget": wget,
     "clone": clone,
+    "repository": _repository,
     "checkout": _checkout,
     "revisions": _revisions,
     "git_config": _git_config,

@@ -23,6 +23,7 @@ class PossibleFile(Record):
     the root of the repository. `started`: from where the shell starts the program, whatever option moves it.
     `at_home`: from the home directory. `gone`: it is taken away with all that is in it.
     `kinds`: of the files below it, only those with these endings are touched, and none below the directories `skips`.
+    `repository`: git makes a repository there.
     """
 
     text: str | None
@@ -37,6 +38,7 @@ class PossibleFile(Record):
     gone: bool = False
     kinds: tuple[str, ...] = ()
     skips: tuple[str, ...] = ()
+    repository: bool = False
 
 
 _MARKS = dict.fromkeys(map(ord, "=@:,;<>\"'"), "\n")

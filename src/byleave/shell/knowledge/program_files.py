@@ -581,13 +581,17 @@ _GIT: "dict[str, Entry]" = {
             ],
         },
     ),
-    "init": _entry(
-        "write",
-        options={
-            "write": ["--separate-git-dir"],
-            "run": ["--template"],
-            "data": ["-b", "--initial-branch", "--object-format", "--shared"],
-        },
+    **dict.fromkeys(
+        ["init", "init-db"],
+        _entry(
+            "write",
+            shape="repository",
+            options={
+                "write": ["--separate-git-dir"],
+                "run": ["--template"],
+                "data": ["-b", "--initial-branch", "--object-format", "--ref-format", "--shared"],
+            },
+        ),
     ),
     "worktree": _entry("data write", options={"data": ["-b", "-B", "--reason"]}),
     "submodule": _entry(

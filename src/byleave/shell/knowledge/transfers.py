@@ -100,7 +100,7 @@ def clone(names: NamedFiles) -> Iterator[PossibleFile]:
         elif word.text is None or not (is_url(word.text) or is_remote(word.text)):
             yield PossibleFile(word.text, READ, tree=True)
     if len(words) > 1:
-        yield PossibleFile(words[1].text, WRITE)
+        yield PossibleFile(words[1].text, WRITE, repository=True)
     elif words:
         text = words[0].text
         yield PossibleFile(None if text is None else last_name(text).rpartition(":")[2].removesuffix(".git"), WRITE)

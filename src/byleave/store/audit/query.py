@@ -2,7 +2,8 @@
 
 A path is matched by `core.patterns`; SQLite's own GLOB, whose `*` also crosses slashes, only narrows the search before.
 
-Points in time are written as 90s, 30m, 2h, 7d, or as a date and time. Without a zone that is UTC.
+Points in time are written as 90s, 30m, 2h, 7d, as a time of today, or as a date and time. Without a zone they are the
+local ones, as lists show them.
 """
 
 from __future__ import annotations
@@ -210,19 +211,25 @@ def _is_named(matching: Filter, name: str) -> bool:
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_HINT = "write 90s, 30m, 2h or 7d (that long ago), or a date and time such as 2026-01-31 or 2026-01-31T12:00 (UTC)"
+_HINT = (
+    "write 90s, 30m, 2h or 7d (that long ago), 14:30 (today), or a date and time of your own clock, such as 2026-01-31 "
+    "or 2026-01-31T12:00; 2026-01-31T12:00Z is UTC"
+)
 
 
 def read_when(text: str, *, now: float) -> str:
     """Return a point in time as records name it; `now` is in seconds since 1970."""
-    from datetime import UTC, datetime
+    from datetime import UTC, datetime, time
 
     try:
         if text[-1:] in _UNITS and text[:-1].isascii() and text[:-1].isdigit():
             moment = datetime.fromtimestamp(now - int(text[:-1]) * _UNITS[text[-1]], UTC)
+        elif ":" in text[:3]:
+            moment = datetime.combine(datetime.fromtimestamp(now).astimezone(), time.fromisoformat(text)).astimezone(
+                UTC
+            )
         else:
-            moment = datetime.fromisoformat(text)
-            moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+            moment = datetime.fromisoformat(text).astimezone(UTC)  # without a zone, a time of this machine's
     except (ValueError, OverflowError, OSError):
         raise InputError(f"{quoted(text)} is no point in time", hint=_HINT) from None
     return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"

@@ -1,0 +1,160 @@
+"""What a person should know before a rule for a command is added, and which commands a wider rule is safe for. Pure.
+
+It reads words, not meanings, and rather warns once too often: whether a command may run is decided elsewhere. Loaded
+only where a rule is suggested.
+"""
+
+from byleave.core.command_groups import GROUPS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    Table = dict[str, Any]
+
+_GROUP_CAUTIONS = {
+    "destructive": "it deletes or overwrites what may not come back",
+    "privilege": "it changes what others may do on this machine",
+    "administration": "it changes this machine",
+    "installing": "it installs programs of others, which may run at once",
+    "publishing": "others see what it publishes",
+    "network": "it reaches other machines, and may send files there",
+    "remote": "it reaches other machines, and may send files there",
+}
+_DELETES: "Table" = {
+    "any": [
+        {"command": ["rm", "rmdir", "unlink", "mkfs", "dropdb", "mv", "tee", "kill", "pkill", "killall"]},
+        {"command": "git", "subcommand": ["restore", "reset", "rebase", "checkout", "filter-branch", "gc", "prune"]},
+        {"command": ["docker", "podman", "nerdctl"], "subcommand": ["prune", "down", "kill", "stop"]},
+        {"command": "rsync", "flags": ["--delete"]},
+    ]
+}
+_RUNS: "Table" = {
+    "any": [
+        {"command": ["sh", "bash", "dash", "zsh", "fish", "ksh", "eval", "exec", "source", ".", "env", "xargs"]},
+        {"command": ["python", "python2", "python3", "node", "deno", "bun", "perl", "ruby", "php", "lua", "Rscript"]},
+        {"command": ["npx", "bunx", "pnpx", "uvx", "pipx", "ts-node", "tsx", "watch", "parallel", "entr", "expect"]},
+        {
+            "command": [
+                "make",
+                "gmake",
+                "just",
+                "task",
+                "ninja",
+                "rake",
+                "gradle",
+                "mvn",
+                "ant",
+                "tmux",
+                "screen",
+                "nohup",
+            ]
+        },
+        {"command": ["npm", "pnpm", "yarn"], "subcommand": ["run", "run-script", "exec", "x", "dlx", "start", "stop"]},
+        {
+            "command": ["uv", "poetry", "pdm", "hatch", "rye", "cargo", "go", "dotnet", "swift", "conda"],
+            "args": ["run"],
+        },
+        {
+            "command": ["docker", "podman", "nerdctl", "kubectl", "oc"],
+            "subcommand": ["run", "exec", "compose", "build"],
+        },
+        {"command": "git", "subcommand": ["bisect", "submodule", "filter-branch", "difftool", "mergetool"]},
+        {"command": "find", "args": ["-exec"]},
+        {"command": "find", "args": ["-execdir"]},
+        {"command": "find", "args": ["-ok"]},
+    ]
+}
+_OWN_CAUTIONS = (
+    (_DELETES, _GROUP_CAUTIONS["destructive"]),
+    (_RUNS, "it runs whatever its arguments, or files that can change, say"),
+)
+# What a project builds or tests may run what stands in its files; that is what the command is for.
+_PROJECT: "Table" = {
+    "any": [
+        {"command": ["npm", "pnpm", "yarn", "cargo", "go", "dotnet", "swift"], "subcommand": ["test", "bench"]},
+        {"command": "cargo", "subcommand": ["build", "check", "clippy", "doc"]},
+        {"command": ["pytest", "jest", "vitest", "mocha", "tox", "nox", "rspec", "phpunit", "ctest", "bats"]},
+    ]
+}
+_RUNS_PROJECT = "it runs code of the project, which can change"
+UNKNOWN_OPTION = "one of its options may run or write something"
+_BY_KIND = {"delete": "it deletes what may not come back", "exec": "it runs a file that can change"}
+# Parts of the names of MCP tools.
+_TOOL_WORDS = ("delete", "remove", "drop", "destroy", "purge", "truncate", "wipe", "exec", "eval", "shell", "command")
+
+# A rule by subcommand reaches only options that are known to be harmless, and with these no operand does harm either.
+_WIDE_GROUPS = ("read_only_git", "safe_npm", "package_listing", "tests")
+_WIDE: "dict[str, tuple[str, ...]]" = {
+    "git": ("add", "commit"),
+    "cargo": ("build", "check", "clippy", "doc", "fmt"),
+    "go": ("build", "vet"),
+    "ruff": ("check", "format"),
+}
+
+
+def command_cautions(words: "Sequence[str]") -> "list[str]":
+    """Return what is to be known before these words may be run without a question."""
+    return [*_harms(words), *([_RUNS_PROJECT] if _may_be(_PROJECT, words) else [])]
+
+
+def _harms(words: "Sequence[str]") -> "list[str]":
+    found = [said for table, said in _OWN_CAUTIONS if _may_be(table, words)]
+    found += [said for name, said in _GROUP_CAUTIONS.items() if _may_be(GROUPS[name], words)]
+    if "/" in words[0] and not words[0].startswith(("/usr/", "/bin/")):
+        found.append(_BY_KIND["exec"])
+    return list(dict.fromkeys(found))
+
+
+def kind_caution(kind: str) -> str | None:
+    """Return what is to be known before files may be touched in this way."""
+    return _BY_KIND.get(kind)
+
+
+def call_caution(tool: str | None) -> str | None:
+    """Return what is to be known before a tool of an MCP server may be called, as far as its name says it."""
+    if tool is None:
+        return "it opens every tool of the server"
+    name = tool.lower()
+    return "by its name it may delete or run something" if any(word in name for word in _TOOL_WORDS) else None
+
+
+def wide_subcommand(words: "Sequence[str]") -> str | None:
+    """Return the subcommand that a rule may name instead of all these words; None if it is better to name them all."""
+    if len(words) < 2 or _harms(words):
+        return None
+    program, subcommand = words[0], words[1]
+    known = subcommand in _WIDE.get(program, ()) or any(
+        set(table) == {"command", "subcommand"}
+        and program in _listed(table["command"])
+        and subcommand in _listed(table["subcommand"])
+        for name in _WIDE_GROUPS
+        for table in GROUPS[name]["any"]
+    )
+    return subcommand if known else None
+
+
+def _may_be(table: "Table", words: "Sequence[str]") -> bool:
+    """Whether the words have all that a table of a rule names, in whatever order."""
+    if "any" in table:
+        return any(_may_be(each, words) for each in table["any"])
+    if "all" in table:
+        return all(_may_be(each, words) for each in table["all"] if "not" not in each)
+    program, behind = words[0].rpartition("/")[2], words[1:]
+    return (
+        program in _listed(table["command"])
+        and ("subcommand" not in table or any(word in behind for word in _listed(table["subcommand"])))
+        and all(word in behind for word in table.get("args", ()) if word != "**")
+        and all(any(_has_flag(word, flag) for word in behind) for flag in table.get("flags", ()))
+    )
+
+
+def _has_flag(word: str, flag: str) -> bool:
+    if flag.startswith("--"):
+        return word.partition("=")[0] == flag
+    return word == flag or (len(flag) == 2 and word[:1] == "-" and word[:2] != "--" and flag[1] in word)
+
+
+def _listed(value: "str | list[str]") -> "Iterator[str]":
+    yield from (value,) if isinstance(value, str) else value
