@@ -148,3 +148,43 @@ def test_a_walk_that_is_cut_short_says_so(root: Path) -> None:
         TamperReport((".envrc",), complete=False),
         TamperReport((), complete=False),
     )
+
+
+LINKED = """
+git init -q node_modules/x && cd node_modules/x && git -c user.name=x -c user.email=x commit -q --allow-empty -m x
+made=$(git rev-parse HEAD) && cd ../..
+git update-index --index-version {version} --add --cacheinfo "160000,$made,node_modules/x"
+"""
+
+
+@needs_sandbox
+@pytest.mark.parametrize("version", [2, 3, 4])
+@pytest.mark.parametrize("kind", ["sha1", "sha256"])
+def test_a_repository_that_git_enters_from_the_root_is_named_wherever_it_is(
+    root: Path, version: int, kind: str
+) -> None:
+    """A plain `git status` in the root runs what its configuration names, ignored or not."""
+    subprocess.run(["git", "init", "-q", f"--object-format={kind}"], cwd=root, check=True)
+    make(root, ".gitignore", *(f"a/{'long' * number}x" for number in range(40)))
+    subprocess.run(["git", "add", "-A"], cwd=root, check=True)
+    script = LINKED.format(version=version).replace("git init -q", f"git init -q --object-format={kind}")
+    assert run(root, script).err == TOLD.format("node_modules/x/.git")
+    assert run(root, "git status").err == ""
+    assert run(root, "git -C node_modules/x config core.fsmonitor ./x").err == TOLD.format("node_modules/x/.git")
+
+
+@needs_sandbox
+def test_a_repository_behind_a_pointer_that_git_enters_is_named(root: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    script = LINKED.format(version=2) + "mv node_modules/x/.git node_modules/y; echo gitdir: ../y > node_modules/x/.git"
+    assert run(root, script).err == TOLD.format("node_modules/x/.git")
+    assert run(root, "echo >> node_modules/y/config").err == TOLD.format("node_modules/x/.git")
+
+
+@needs_sandbox
+def test_an_index_that_links_and_cannot_be_read_is_named(root: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    script = "printf 'DIRC\\0\\0\\0\\7\\0\\0\\340\\0' > .git/index"
+    assert run(root, script).err == TOLD.format(".git/index")
+    assert run(root, "truncate -s 80M .git/index").err == TOLD.format(".git/index")
+    assert run(root, "true").err == ""

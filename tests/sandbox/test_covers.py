@@ -1,6 +1,8 @@
 """What patterns of path rules match is covered in a sandbox: what may not be read is not there."""
 
+import errno
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +12,10 @@ import pytest
 from byleave.errors import SandboxError
 from byleave.policy.load import Workspace
 from byleave.sandbox.confinement import Confinement, SandboxOptions
-from byleave.sandbox.plan import build
+from byleave.sandbox.plan import closed_files
 from byleave.sandbox.plan.plan import SandboxPlan
 from byleave.sandbox.sandbox import ToolSandbox
-from command import COMMAND, Done, environment
+from command import COMMAND, Done, byleave, environment
 from sandbox.machine import needs_sandbox
 from sandbox.without_namespaces import needs_unshare, on_such_a_machine
 
@@ -171,20 +173,77 @@ def plan_for(root: Path, rules: list[dict[str, object]], agent: str | None = Non
 
 
 def test_too_much_to_look_at_starts_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "_MOST_ENTRIES", 3)
+    monkeypatch.setattr(closed_files, "_MOST_ENTRIES", 3)
     with pytest.raises(SandboxError, match=r"too much to find everything that deny path \*\*/\.env closes"):
         plan_for(root, [{"deny": {"path": "**/.env"}}])
 
 
+def fill(root: Path, number: int) -> None:
+    (root / "certs").mkdir()
+    for each in range(number):
+        (root / "certs" / f"{each}.pem").touch()
+
+
+def test_too_many_closed_files_are_counted_by_pattern_and_the_way_out_works(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(closed_files, "MOST_COVERED", 20)
+    fill(root, 30)
+    rules: list[dict[str, object]] = [{"deny": {"path": ["**/.env", "**/*.pem"]}}]
+    with pytest.raises(SandboxError) as caught:
+        plan_for(root, rules)
+    counted = {line: sum(path.match(line) for path in root.rglob("*")) for line in ("*.pem", ".env")}
+    assert caught.value.problem == (
+        f"rules close {sum(counted.values())} files to reading, and a sandbox covers at most 20: "
+        f"**/*.pem matches {counted['*.pem']} and **/.env matches {counted['.env']}"
+    )
+    opened = 'allow = { path = "certs/**" }'
+    assert f'most are in "certs": if they are harmless, put `{opened}` before that rule' in caught.value.hint
+    plan = plan_for(root, [{"allow": {"path": "certs/**"}}, *rules])
+    assert not any(place.path.endswith("7.pem") for place in plan.places)
+
+
+@needs_sandbox
+def test_more_than_a_thousand_closed_files_are_covered(root: Path) -> None:
+    fill(root, 1500)
+    (root / "certs/1499.pem").write_text("secret")
+    for each in range(300):
+        (root / f"deep/{each}").mkdir(parents=True)
+        (root / f"deep/{each}/.env").write_text("secret")
+    rules = '[[rules]]\ndeny = { path = ["**/.env", "**/*.pem"] }\n[[rules]]\nallow = { path = "**" }\n'
+    (root.parent / "policy.toml").write_text(f"[shell]\n{rules}")
+    policy = ["--policy", str(root.parent / "policy.toml")]
+    text = "cat certs/1499.p?m deep/299/.e*v; ls certs | wc -l"
+    (root / "script.sh").write_text(text)
+    done = byleave("run", "-q", "--root", str(root), *policy, "--shell", "sh script.sh", cwd=root)
+    assert (done.code, done.out) == (0, "1500\n"), done
+
+
+def test_a_directory_that_cannot_be_listed_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command can make one: the next ones do not start, and the user has to learn why."""
+    (root / "shut").mkdir()
+    scandir = os.scandir
+
+    def refused(path: str) -> object:
+        if str(path).endswith("/shut"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(SandboxError, match=rf'^"{root}/shut" cannot be listed, so what deny path') as caught:
+        plan_for(root, [{"deny": {"path": "**/.env"}}])
+    assert caught.value.hint == "make the directory readable (chmod u+rx), or remove it"
+
+
 def test_too_much_to_make_read_only_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "_MOST_ENTRIES", 3)
+    monkeypatch.setattr(closed_files, "_MOST_ENTRIES", 3)
     plan = plan_for(root, [{"deny": {"path": "**/*.pem", "ops": ["update"]}}])
     why = "there is too much here to find everything that the pattern matches"
     assert why in [each.why for each in plan.approximate if each.laxer]
 
 
 def test_without_a_closing_rule_nothing_is_looked_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "_MOST_ENTRIES", 0)
+    monkeypatch.setattr(closed_files, "_MOST_ENTRIES", 0)
     plan = plan_for(root, [{"allow": {"path": "src/*.py"}}])
     assert [each for each in plan.approximate if "pattern" in each.why] == []
 

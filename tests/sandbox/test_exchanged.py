@@ -134,6 +134,70 @@ def test_names_that_are_taken_beforehand_do_not_keep_an_intruder_in_place(root: 
     assert not (root / ".envrc").is_file()
 
 
+COMMONDIR = ".git/commondir"  # held by a file that git reads as if there were none
+
+
+def beside(root: Path, script: str) -> "subprocess.CompletedProcess[str]":
+    """Run another program in a sandbox of its own."""
+    words = [*COMMAND, "run", "-q", "--access", str(root.parent / "access.toml"), "--", "/bin/sh", "-c", script]
+    return subprocess.run(words, cwd=root, capture_output=True, text=True, check=False, timeout=20)
+
+
+def names_of(root: Path) -> set[str]:
+    return {path.name for path in (root / ".git").iterdir()}
+
+
+def test_a_name_that_a_later_run_holds_again_is_not_put_aside(root: Path) -> None:
+    before = names_of(root)
+    process = inside(root, f"echo evil > {COMMONDIR} || echo refused; cat {COMMONDIR}")
+    (root / COMMONDIR).unlink()
+    time.sleep(0.2)
+    for _ in range(2):
+        done = beside(root, f"echo evil > {COMMONDIR} || echo refused; sleep 0.2; cat {COMMONDIR}")
+        assert (done.returncode, done.stdout) == (0, "refused\n.\n"), done.stderr
+    assert {name for name in names_of(root) if name.startswith("commondir")} == {"commondir"}
+    assert said(process, root) == "refused\n.\n"
+    assert names_of(root) == before
+
+
+LOOK_ALIKE = """
+import os, time
+path, how = "{path}", "{how}"
+made = os.open(".git/ready", os.O_RDWR | os.O_CREAT, 0o444)
+os.write(made, b".\\n")
+kept = os.open(".git/ready", os.O_PATH)
+if how != "written":
+    os.close(made)
+while os.path.exists(path):
+    pass
+os.rename(".git/ready", path)
+time.sleep(0.5)
+mounted = not os.access(path, os.W_OK, effective_ids=True) and os.statvfs(path).f_flag & os.ST_RDONLY
+print("held" if mounted else "open", flush=True)
+try:
+    if how != "written":
+        os.chmod(f"/proc/self/fd/{{kept}}", 0o644)
+        made = os.open(f"/proc/self/fd/{{kept}}", os.O_RDWR)
+    os.pwrite(made, b"/evil\\n", 0)
+    print("changed", flush=True)
+except OSError as error:
+    print(error, flush=True)
+time.sleep(0.5)
+"""
+
+
+@pytest.mark.parametrize("how", ["written", "opened again"])
+def test_a_look_alike_that_the_program_has_open_is_put_aside_when_it_changes(root: Path, how: str) -> None:
+    (root / "look_alike.py").write_text(LOOK_ALIKE.format(path=COMMONDIR, how=how))
+    process = inside(root, "/usr/bin/python3 look_alike.py")
+    (root / "go").touch()
+    time.sleep(0.8)
+    (root / COMMONDIR).unlink()
+    out = said(process, root)
+    assert out == "held\nchanged\n"
+    assert not (root / COMMONDIR).exists()
+
+
 def test_where_commands_are_listed_the_sandbox_ends_when_a_closed_place_is_exchanged(root: Path) -> None:
     access = root.parent / "access.toml"
     access.write_text(f"{access.read_text()}\n[access.commands.sh]\n[access.commands.sleep]\n[access.commands.cat]\n")

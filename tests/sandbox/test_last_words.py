@@ -18,6 +18,7 @@ class Started(Process):
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
+        self._ended_early = -1
         self.problem = None
         self.asked: list[tuple[bytes, int]] = []
         self.failures: list[OSError] = []

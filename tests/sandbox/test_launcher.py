@@ -124,7 +124,10 @@ def test_a_compiler_that_warns_still_builds_it_on_first_use(tmp_path: Path, monk
 # A sanitizer's own memory is beyond any limit of memory that a test sets.
 UNSANITIZED = "not too_much and not raised_inside"
 # Every process of the launcher: the keeper, the init, the program before it is started, the broker and the tracer.
-SANITIZED = ("launcher", "behaviour", "commands", "diagnose", "exchanged", "links_while_building", "own_terminal")
+SANITIZED = (
+    *("launcher", "behaviour", "commands", "diagnose", "exchanged", "links_while_building", "listing", "own_terminal"),
+    "session",
+)
 
 
 @slow

@@ -74,7 +74,7 @@ def test_the_view_is_not_built_behind_a_link(launcher: tuple[str, ...], tmp_path
 def test_what_lies_behind_a_link_is_not_put_aside(launcher: tuple[str, ...], tmp_path: Path) -> None:
     """A held name whose directory became a link is not there; what the link leads to is somebody else's."""
     root = scene(tmp_path)
-    guard = step("guard", "/ws/link/victim", EMPTY_DIRECTORY, ATTRIBUTES | NOEXEC, 1)
+    guard = step("guard", "/ws/link/victim", EMPTY_DIRECTORY, ATTRIBUTES | NOEXEC, 1, b"")
     proc = (step("directory", "/proc", 0o555), step("mount", "proc", "/proc", b"", ATTRIBUTES | NOEXEC))
     said = played(launcher, *shown(root), *proc, step("pivot", ATTRIBUTES), guard, step("watch"))
     assert "program" in said, said  # it came to the end

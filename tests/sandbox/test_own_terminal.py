@@ -86,7 +86,7 @@ def test_the_other_backends_give_it_none_either(backend: str, root: Path, tmp_pa
 @needs_unshare
 @pytest.mark.parametrize("backend", ["landlock", pytest.param("bwrap", marks=needs_bwrap)])
 def test_the_other_backends_give_it_a_terminal_of_its_own(backend: str, root: Path, tmp_path: Path) -> None:
-    program = "echo re''ady; read -r line; echo got $line; trap 'echo caught; exit 5' INT; while :; do sleep 0.05; done"
+    program = "trap 'echo caught; exit 5' INT; echo re''ady; read -r line; echo got $line; while :; do sleep 0.05; done"
     before = ("/usr/bin/env", *on_such_a_machine(bwrap=backend == "bwrap", place=tmp_path))
     with at_terminal(*run_in(root, "/bin/sh", "-c", program), cwd=root, before=before) as terminal:
         terminal.wait_for("ready")

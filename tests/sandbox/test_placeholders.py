@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+import amounts
 from byleave.errors import StateError
 from byleave.policy.dirs import find_root, is_held
 from byleave.sandbox import placeholders
@@ -461,6 +462,9 @@ def dies_at(call: int, act: Callable[[], object]) -> bool:
     return code_of(in_child(run)) != 0
 
 
+STEP = amounts.of(1, 5)  # from one moment that is tried to the next
+
+
 def test_a_process_may_die_at_any_moment(scene: Scene) -> None:
     act = lambda: scene.hold().release()  # noqa: E731 -- what the child does, in one line
     call = 1
@@ -468,8 +472,8 @@ def test_a_process_may_die_at_any_moment(scene: Scene) -> None:
         left = scene.added
         removed = scene.places.recover()
         assert (set(removed), scene.added) == (set(left), []), call
-        call += 1
-    assert call > 100  # it did die at every moment there is
+        call += STEP
+    assert call > 100  # it did die until there was no moment left
     assert scene.added == []
 
 
@@ -488,14 +492,14 @@ def test_a_process_may_die_while_others_hold_and_while_it_recovers(scene: Scene)
             assert set(NAMES[:2]) <= set(scene.added)
             assert hold.held == first
         assert scene.added == [], call
-        call += 7
+        call += amounts.of(7, 19)
     killed_while_holding(scene)
     call = 1
     while dies_at(call, scene.places.recover):
         scene.hold().release()
         assert scene.added == [], call
         killed_while_holding(scene)
-        call += 5
+        call += amounts.of(5, 11)
     assert scene.added == []
 
 
@@ -532,7 +536,7 @@ def test_a_process_may_be_interrupted_at_any_moment(scene: Scene) -> None:
     while is_interrupted_at(call, lambda: scene.hold().release()):
         scene.places.recover()
         assert scene.added == [], call
-        call += 1
+        call += STEP
     assert call > 100
 
 
@@ -619,7 +623,7 @@ def test_two_dozen_hold_at_once(scene: Scene) -> None:
 
 def test_two_dozen_hold_at_once_and_some_are_killed(scene: Scene) -> None:
     chance = random.Random(1)  # noqa: S311 -- a test
-    for _round in range(3):
+    for _round in range(amounts.of(3, 1)):
         children = [in_child(lambda seed=seed: works(scene, 8, seed)) for seed in range(24)]  # type: ignore[misc]
         doomed = chance.sample(children, 12)
         for child in doomed:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from byleave.sandbox import Sandbox
+from byleave.sandbox.confinement import Confinement, Prepared
 from byleave.sandbox.linux.backends import BWRAP, LANDLOCK, NAMESPACES
 from byleave.sandbox.plan.plan import DIRECTORY, EVERYTHING, FILE, NOTHING, READING, PathGrant
 from byleave.sandbox.plan.private_files import (
@@ -193,3 +194,23 @@ def test_a_private_file_that_goes_keeps_nothing_from_starting(root: Path) -> Non
             assert box.spawn(["/bin/true"]).wait() == 0
     finally:
         shutil.rmtree(place)
+
+
+@as_root
+@needs_sandbox
+def test_a_private_file_that_goes_while_a_sandbox_is_set_up_does_not_keep_it_from_starting(
+    root: Path, among_the_systems: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = Confinement.prepare
+
+    def prepare_late(confinement: Confinement, program: str | None, search: str) -> Prepared:
+        prepared = prepare(confinement, program, search)
+        shutil.rmtree(among_the_systems / "closed")
+        (among_the_systems / "key").unlink()
+        return prepared
+
+    monkeypatch.setattr("byleave.sandbox.plan.private_files._FRESH", -1.0)  # what other tests saw does not count
+    monkeypatch.setattr(Confinement, "prepare", prepare_late)
+    with Sandbox(None, root=str(root)) as box:
+        process = box.spawn(["/bin/cat", str(among_the_systems / "group")], stderr=subprocess.DEVNULL)
+        assert (process.wait(), process.problem) == (1, None)  # it starts, and what is left is still covered

@@ -162,11 +162,13 @@ class ProgramStart(Struct, frozen=True, kw_only=True):
 
     `environment` is what the sandbox takes variables from, as the policy says (None: those of this process);
     `variables` reach the program whatever the policy says. A `configured` program was named by the user, so no rule on
-    commands has to list it. A `terminal` replaces the three streams. An `observer` receives what is refused.
+    commands has to list it. With `only_there` it starts in its directory or not at all, else at the root if need be. A
+    `terminal` replaces the three streams. An `observer` receives what is refused.
     """
 
     command: tuple[str, ...]
     directory: str | None = None
+    only_there: bool = False
     environment: Mapping[str, str] | None = None
     variables: Mapping[str, str] = {}
     stdin: Stream = PIPE
@@ -196,6 +198,7 @@ def start_confined(confinement: Confinement, start: ProgramStart, *, decide: Dec
         own_session=True,
         controlling=controlling,
         configured=start.configured,
+        only_there=start.only_there,
         observer=start.observer,
     )
 

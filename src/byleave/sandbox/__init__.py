@@ -8,10 +8,7 @@ sandbox       starts programs: Sandbox for users of the library, ToolSandbox for
 diagnose/     what a traced program was refused, and which rule would allow it
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.sandbox.sandbox import Sandbox
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from byleave.core.access import ProcessLimits
+from byleave.core.access import SHELL_TOOL, ProcessLimits
 from byleave.core.fs_rules import WRITES
 from byleave.errors import SandboxError
 from byleave.sandbox import host
@@ -28,15 +28,18 @@ from byleave.sandbox.linux.backends import (
     without_landlock,
 )
 from byleave.sandbox.linux.program import write_program
-from byleave.sandbox.linux.seccomp import FilterOptions, make_filter
-from byleave.sandbox.linux.steps import Arrangement, arrange, view_steps
+from byleave.sandbox.linux.seccomp import FilterOptions, make_filter, make_noting_filter
+from byleave.sandbox.linux.steps import NOTES_SINCE, Arrangement, arrange, noted_steps, view_steps
 from byleave.sandbox.native.build import FULL, LEAN, find_launcher
 from byleave.sandbox.placeholders import NameReservation, Placeholder, Placeholders
 from byleave.sandbox.plan.build import Seen, make_plan, make_reading_plan
-from byleave.sandbox.plan.plan import DIRECTORY, FILE, Brought, PlanRequest, SandboxPlan
+from byleave.sandbox.plan.plan import DIRECTORY, FILE, PROXY, Brought, PlanRequest, SandboxPlan, place_at
 from byleave.sandbox.plan.private_files import NOT_FOR_EVERY_USER
 from byleave.sandbox.plan.protected_paths import Remembered
 from byleave.sandbox.programs import TrustedPrograms
+from byleave.sandbox.session import AgentSession, JoinedSession, join_session
+
+MOST_MOUNTS = 8192  # MOST_GUARDS of native/launcher.h
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,6 +66,8 @@ class SandboxOptions(Struct, frozen=True, kw_only=True):
     reserves_names: bool = True  # False where nothing of the workspace is written: other sandboxes may go on
     # Reserve names only while a program runs, for a sandbox that stays open long after.
     releases_between: bool = False
+    notes_writes: bool = False  # whether `Process.unwritten` names what the program tried to write in vain
+    session: AgentSession | None = None  # whose /tmp and loopback are shared, where namespaces of our own work
 
 
 class Prepared(Struct, frozen=True):
@@ -125,7 +130,8 @@ class Confinement:
         self._base = host.base_view()  # what is private in it may have changed since the last plan
         plan, seen = self._plan(program, search)
         arrangement = arrange(plan)
-        written = write_program(self._steps(plan, arrangement, self._filter(plan)))
+        _refuse_too_many(arrangement)
+        written = write_program(self._steps(plan, arrangement, self._filter(plan), noted=True))
         unlinked = frozenset(path for path in compiled.places if seen.has_no_link(root, path))
         prepared = self._by_what_works(Prepared(plan, arrangement, written, seen, unlinked))
         self._last_plan = prepared.plan
@@ -143,9 +149,19 @@ class Confinement:
         steps = self._steps(prepared.plan, prepared.arrangement, self._filter(prepared.plan, reported=True))
         return write_program(traced_steps(steps, write_rows(column_of(machine)), make_watching_filter(machine)))
 
+    def join(self, prepared: Prepared) -> JoinedSession | None:
+        """Return what a program shares with the other runs of its agent session; None if it shares nothing."""
+        session = self.options.session
+        if session is None or prepared.backend != NAMESPACES:
+            return None
+        plan = prepared.plan
+        launcher = self.launcher(launcher_kind(plan)).path
+        listens = plan.network == PROXY
+        return join_session(session, launcher, self.host, listens=listens, memory=plan.limits.memory)
+
     def trusted(self) -> TrustedPrograms:
         """Return what says whether a program is one that the tool cannot have put there."""
-        return TrustedPrograms(self.policy, self.tool, self._request().write)
+        return TrustedPrograms(self.policy, self.tool, self._written_elsewhere())
 
     def _plan(self, program: str | None, search: str) -> tuple[SandboxPlan, Seen]:
         policy, request = self.policy.compiled.policy, self._request()
@@ -169,20 +185,30 @@ class Confinement:
             os.path.realpath(home) if home else "",
             self.workspace.own_places(compiled.layers),
             (*(os.path.expanduser(path) for path in listed.get("read", ())), *options.shown),
-            (*(os.path.expanduser(path) for path in listed.get("write", ())), *options.lent),
+            self._written_elsewhere(),
             options.limits,
             options.mounts,
             options.agent,
+            options.session is not None,
         )
+
+    def _written_elsewhere(self) -> tuple[str, ...]:
+        """Return the paths of this machine that are written, beside the workspace."""
+        listed = self.policy.compiled.settings.get("sandbox", {})
+        return (*(os.path.expanduser(path) for path in listed.get("write", ())), *self.options.lent)
 
     def _filter(self, plan: SandboxPlan, *, reported: bool = False) -> bytes:
         options = FilterOptions(listed_programs_only=plan.commands is not None, reported=reported)
         return make_filter(self.host.machine, options)
 
-    def _steps(self, plan: SandboxPlan, arrangement: Arrangement, filtering: bytes) -> Iterable[Step]:
+    def _steps(
+        self, plan: SandboxPlan, arrangement: Arrangement, filtering: bytes, *, noted: bool = False
+    ) -> Iterable[Step]:
         """Return every step but the last one; where only listed programs may be started, the program is detached."""
         if plan.programs is None:
-            return view_steps(plan, arrangement, self.host, filtering)
+            steps = view_steps(plan, arrangement, self.host, filtering)
+            notes = noted and self.options.notes_writes and self.host.release >= NOTES_SINCE
+            return noted_steps(steps, plan.root, make_noting_filter(self.host.machine)) if notes else steps
         from byleave.sandbox.broker import detached_steps
 
         if not self.host.landlock:
@@ -198,7 +224,7 @@ class Confinement:
         self.setup = None
         exact = self.policy.compiled.settings.get("defaults", {}).get("os_sandbox") == "require"
         machine = Machine(self.host, self._base, self.launcher(launcher_kind(prepared.plan)))
-        backend = choose(prepared.plan, machine, exact=exact)
+        backend = choose(prepared.plan, machine, exact=exact, commands=self.tool == SHELL_TOOL)
         if backend == NAMESPACES:
             arrangement = without_landlock(prepared.arrangement, prepared.plan, self.host)
             return structs.replace(prepared, arrangement=arrangement)
@@ -244,20 +270,30 @@ class Confinement:
                 self.close()
                 self._names.wait_until_gone()
 
-    def tampered_since(self, since: float) -> TamperReport | None:
-        """Return what changed that other programs run by themselves later; None if nothing was started."""
+    def tampered_since(self, since: float, seconds: float | None = None) -> TamperReport | None:
+        """Return what changed that other programs run by themselves later; None if nothing was started.
+
+        `seconds`: how long to look for it, if not as long as usual.
+        """
         plan = self._last_plan
         if plan is None:
             return None
-        from byleave.sandbox.tamper_check import find_appeared
+        from byleave.sandbox.tamper_check import LONGEST, find_appeared
 
         held = {each.path for each in plan.held}
+        places = {place.path: place for place in plan.places}
 
         def could_write(path: str) -> bool:
-            place = plan.at(path)
+            place = place_at(places, path)
             return path not in held and place is not None and not place.capabilities.isdisjoint(WRITES)
 
-        return find_appeared(plan.root, since, self.policy.compiled.policy.protected, could_write=could_write)
+        return find_appeared(
+            plan.root,
+            since,
+            self.policy.compiled.policy.protected,
+            could_write=could_write,
+            seconds=LONGEST if seconds is None else seconds,
+        )
 
     def close(self) -> None:
         """Release the names, and remove what was made for the programs in here."""
@@ -271,6 +307,16 @@ class Confinement:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _refuse_too_many(arrangement: Arrangement) -> None:
+    """Refuse what the launcher cannot hold, with a sentence that says why."""
+    number = len(arrangement.mounts)
+    if number > MOST_MOUNTS:
+        raise SandboxError(
+            f"{number} places would have to be held one by one, and a sandbox holds at most {MOST_MOUNTS}",
+            hint="`byleave doctor` says how many files rules close; close whole directories instead",
+        )
 
 
 def launcher_kind(plan: SandboxPlan) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _LANDLOCK_VERSION = (444, 1)  # landlock_create_ruleset, LANDLOCK_CREATE_RULESET_VERSION
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc")
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc")
 _SHIMS = "shims"  # where pyenv, asdf and the like keep what finds the real program: elsewhere in the prefix
 _PROGRAM_DIRECTORIES = ("bin", "sbin", "libexec", _SHIMS)
 _LIBRARIES = ("lib", "lib64", "libexec", "include")
@@ -141,7 +141,7 @@ class Base(Struct, frozen=True):
 def base_view() -> Base:
     """Return the system's own directories, read-only, without files that not every user may read."""
     places, links = [], []
-    for path in _SYSTEM:
+    for path in SYSTEM:
         kind = look(path)
         if kind == LINK:
             links.append(Link(path, os.readlink(path)))

@@ -123,15 +123,15 @@ class Placeholders:
         except OSError as error:
             raise _failed(error, self._root) from None
 
-    def recover(self) -> list[str]:
+    def recover(self, *, patience: float | None = None) -> list[str]:
         """Remove what crashed runs left, if no process holds it; return the names. Costs one look if there is nothing.
 
-        What cannot be removed now stays in the journal.
+        What cannot be removed now stays in the journal. It waits for its turn for at most `patience` seconds.
         """
         if not os.path.lexists(self._journal):
             return []
         try:
-            with _Turn(self._turn), Closing(os.open(self._lock, _OPEN_LOCK, 0o600)) as lock:
+            with _Turn(self._turn, patience), Closing(os.open(self._lock, _OPEN_LOCK, 0o600)) as lock:
                 return self._clean(lock) if _is_alone(lock) else []
         except OSError as error:
             raise _failed(error, self._root) from None
@@ -241,15 +241,16 @@ class Placeholders:
 class _Turn:
     """The right to look and to change, for a moment: one process at a time, and one thread of it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, patience: float | None = None) -> None:
         self._path = path
+        self._patience = patience
         self._descriptor = -1
 
     def __enter__(self) -> None:
         while True:
             descriptor = os.open(self._path, _OPEN_LOCK, 0o600)
             try:
-                _wait(descriptor, self._path)
+                _wait(descriptor, self._path, self._patience)
                 if _is_there(descriptor, self._path):
                     self._descriptor = descriptor
                     _turns.add(descriptor)
@@ -320,10 +321,10 @@ def _share(lock: int, path: str) -> None:
         raise StateError(f"{quoted(path)} is locked by something that is not byleave", hint=hint) from None
 
 
-def _wait(descriptor: int, path: str) -> None:
+def _wait(descriptor: int, path: str, patience: float | None) -> None:
     """Take a lock, or fail after a while if it is not released: a stopped process must not stop all others."""
     nap, longest = _NAPS
-    until = time.monotonic() + _LONGEST_WAIT
+    until = time.monotonic() + (_LONGEST_WAIT if patience is None else patience)
     while not _is_alone(descriptor):
         if time.monotonic() >= until:
             hint = "`fuser` shows which process holds it; it may be stopped"

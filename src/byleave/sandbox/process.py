@@ -9,11 +9,12 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from byleave.caller import front
 from byleave.errors import SandboxError
 from byleave.text import quoted, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from threading import Thread
     from typing import IO, Any, Self
 
@@ -29,6 +30,9 @@ _LAST_WORDS = 5  # seconds that messages may take to arrive when everything has 
 _UNKNOWN = 255 << 8  # the status of exit code 255
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _FOR_ALL = 64  # as in launcher.h
+_STATUS = b"S"
+_DIRECTORY = b"C"  # begins the message that says where the program was in the end
+_UNWRITTEN = b"W"  # begins the name of something that the program tried to write in vain
 _SPARE = 9  # a descriptor that the launcher closes before anything else
 
 
@@ -37,11 +41,21 @@ class Process:
 
     Dropping the process does not end it; closing (or the end of this program) does.
 
+    What the program leaves behind ends with it. Of a `lasting` one it goes on until it ends by itself, until the pipe
+    with that descriptor is closed at its other end, or the process is: `returncode` is there as soon as the program has
+    ended, and `outlast` waits for the rest. `passed` are descriptors for the launcher.
+
+    In a process that answers for a front, a program whose streams are ours is the front's child: the terminal, the
+    limits and the parent are those of the caller (`caller`).
+
     It is in a session of its own if `own_session` is set, if a terminal is made for it (`controlling` is its path), or
     if none of its streams is a terminal: then it can neither read what is typed at ours nor take it over.
     """
 
     blocked: Iterable[int] = ()  # signals that what is started first does not get
+    _lasting = _ended_early = _pidfd = -1
+    _early_status: int | None = None  # how the program of a lasting one ended
+    _reaped = False
 
     def __init__(
         self,
@@ -54,33 +68,49 @@ class Process:
         lock: int | None = None,
         own_session: bool = False,
         controlling: str | None = None,
+        passed: Sequence[int] = (),
+        lasting: int | None = None,
     ) -> None:
         self.stdin: IO[bytes] | None = None
         self.stdout: IO[bytes] | None = None
         self.stderr: IO[bytes] | None = None
         self.returncode: int | None = None
         self.problem: SandboxError | None = None
+        self.directory: str | None = None  # where the program was when it ended, as the sandbox names it, if known
+        self.unwritten: list[str] = []  # what it tried to write where all is read-only, where that is noted
         self._ended: list[object] = []
         self._listening: Thread | None = None
+        if lasting is not None:
+            self._lasting = os.dup(lasting)
+            self._ended_early = os.eventfd(0)  # can be read from when the program has ended
+        self._front = front() if stdin is None and stdout is None and stderr is None else None
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         opened = [theirs.detach()]
         try:
             steps = os.memfd_create("byleave-program")
             opened.append(steps)
             _write_all(steps, program)
+            if passed:  # they wait in the socket until the launcher takes them
+                socket.send_fds(self._control, [b"D"], passed)
             streams = [self._stream(number, each, opened) for number, each in enumerate((stdin, stdout, stderr))]
             streams[2] = streams[1] if stderr == STDOUT else streams[2]
             moved = {_PROGRAM: steps, _CONTROL: opened[0]} | ({_LOCK: lock} if lock is not None else {})
             self.own_session = own_session or controlling is not None or not any(os.isatty(each) for each in streams)
             self._controlling = controlling
-            self.pid = self._spawn(launcher, streams, moved, opened)
+            if self._front is None:
+                self.pid = self._spawn(launcher, streams, moved, opened)
+                self._pidfd = os.pidfd_open(self.pid)
+            else:
+                descriptors = [moved[number] for number in sorted(moved)]
+                self.pid, self._pidfd = self._front.launch(
+                    launcher, descriptors, own_session=self.own_session, blocked=self.blocked
+                )
         except BaseException:
             self.close()
             raise
         finally:
             for descriptor in opened:
                 os.close(descriptor)
-        self._pidfd = os.pidfd_open(self.pid)
 
     def _stream(self, number: int, stream: Stream, opened: list[int]) -> int:
         """Return the descriptor that becomes standard input, output or error; keep our end of a pipe."""
@@ -159,9 +189,15 @@ class Process:
                 return
             if descriptors:
                 self._answer(message, descriptors[0], answer)
+            elif self._ended_early >= 0 and message.startswith(_STATUS):
+                self._early_status = int(message[1:])
+                os.eventfd_write(self._ended_early, 1)
+                os.kill(os.getpid(), signal.SIGCHLD)  # for a thread that waits for signals
             elif message:
-                self.problem = self.problem or problem_of(message)
-                hear(message)
+                problem = self._take(message)
+                self.problem = self.problem or problem
+                if not message.startswith((_DIRECTORY, _UNWRITTEN)):
+                    hear(message)
             else:
                 return
 
@@ -189,12 +225,50 @@ class Process:
         if self.returncode is None:
             ended = select.poll()
             ended.register(self._pidfd, select.POLLIN)
+            if self._ended_early >= 0:
+                ended.register(self._ended_early, select.POLLIN)
             if not ended.poll(None if timeout is None else timeout * 1000):
                 return None
-            self._finish(_status_of(self.pid))
+            if self._early_status is None:
+                self._finish(self._status())
+            else:
+                self.returncode = os.waitstatus_to_exitcode(self._early_status)
         return self.returncode
 
+    def _status(self) -> int:
+        """Return how the launcher ended, and wait for that; of a child of the front, as the front says."""
+        if self._front is None:
+            return _status_of(self.pid)
+        ended = select.poll()
+        ended.register(self._pidfd, select.POLLIN)
+        ended.poll()
+        return self._front.child_status()
+
+    @property
+    def end_descriptors(self) -> list[int]:
+        """The descriptors one of which can be read from when the program has ended."""
+        return [each for each in (self._pidfd, self._ended_early) if each >= 0]
+
+    @property
+    def is_outlasted(self) -> bool:
+        """Whether the program has ended, and something that it left behind goes on."""
+        if self._early_status is None or self._pidfd < 0:
+            return False
+        ended = select.poll()
+        ended.register(self._pidfd, select.POLLIN)
+        return not ended.poll(0)
+
+    def outlast(self) -> None:
+        """Wait until everything that the program left behind has ended, or the session that it belongs to."""
+        if self._pidfd >= 0 and self._lasting >= 0:
+            ended = select.poll()
+            ended.register(self._pidfd, select.POLLIN)
+            ended.register(self._lasting, 0)  # a pipe that was closed is always reported
+            ended.poll()
+        self.close()
+
     def _finish(self, status: int) -> None:
+        self._reaped = True
         self.returncode = os.waitstatus_to_exitcode(status)
         if self._listening is not None:
             self._listening.join(_LAST_WORDS)
@@ -203,11 +277,22 @@ class Process:
         self.close()
 
     def _said(self) -> SandboxError | None:
-        """Return what the launcher has said last, if it said anything."""
+        """Return what kept the program from running, if the launcher said so; take note of what else it said."""
+        problem = None
         self._control.setblocking(False)
-        for _ in range(2):  # a launcher that left without reading ours is an error first, and then what it said
-            with suppress(OSError):
-                return problem_of(self._control.recv(LONGEST))
+        for message in _messages(self._control):
+            found = self._take(message)
+            problem = problem or found
+        return problem
+
+    def _take(self, message: bytes) -> SandboxError | None:
+        """Take note of a message; return what kept the program from running, if that is what it says."""
+        if message.startswith(_DIRECTORY):
+            self.directory = os.fsdecode(message[1:])
+        elif message.startswith(_UNWRITTEN):
+            self.unwritten.append(os.fsdecode(message[1:]))
+        else:
+            return problem_of(message)
         return None
 
     def send_signal(self, number: int) -> None:
@@ -242,12 +327,19 @@ class Process:
                 self._control.shutdown(socket.SHUT_RDWR)
             self._listening.join()
         self._control.close()
-        pidfd, self._pidfd = getattr(self, "_pidfd", -1), -1
-        if pidfd >= 0:
-            if self.returncode is None:  # the launcher sees the closed socket, and ends everything
-                _status_of(self.pid)
-                self.returncode = -signal.SIGKILL
-            os.close(pidfd)
+        if self._pidfd >= 0:
+            if not self._reaped:  # the launcher sees the closed socket, and ends everything
+                if self._lasting >= 0:  # one that is stopped sees nothing
+                    with suppress(ProcessLookupError):
+                        signal.pidfd_send_signal(self._pidfd, signal.SIGCONT)
+                self._status()
+                self.returncode = -signal.SIGKILL if self.returncode is None else self.returncode
+            os.close(self._pidfd)
+            self._pidfd = -1
+        for descriptor in (self._lasting, self._ended_early):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._lasting = self._ended_early = -1
         for do in self._ended:
             do()  # type: ignore[operator]
         self._ended.clear()
@@ -260,6 +352,20 @@ class Process:
             if stream is not None:
                 stream.close()
         self.close()
+
+
+def _messages(control: socket.socket) -> Iterator[bytes]:
+    """Yield what is left to be read. A launcher that left without reading ours is an error first."""
+    failures = 0
+    while failures < 2:
+        try:
+            message = control.recv(LONGEST)
+        except OSError:
+            failures += 1
+            continue
+        if not message:
+            return
+        yield message
 
 
 def _status_of(process: int) -> int:

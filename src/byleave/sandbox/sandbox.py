@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.core.access import ProcessLimits
+from byleave.core.access import SHELL_TOOL, ProcessLimits
 from byleave.core.action import EnvAction
 from byleave.core.decide import decide as decide_purely
 from byleave.core.decision import ALLOW
@@ -21,8 +21,9 @@ from byleave.core.fs_rules import is_under
 from byleave.errors import SandboxError
 from byleave.sandbox import host
 from byleave.sandbox.confinement import Confinement, SandboxOptions, launcher_kind
-from byleave.sandbox.linux.backends import NAMESPACES
-from byleave.sandbox.linux.program import write_program
+from byleave.sandbox.late_proxy import LateProxy
+from byleave.sandbox.linux.backends import NAMESPACES, doubt_namespaces
+from byleave.sandbox.linux.program import step, write_program
 from byleave.sandbox.linux.steps import PROXY_PORT, LaunchedProgram, exec_step, minimal
 from byleave.sandbox.native.build import FULL
 from byleave.sandbox.plan.plan import BIN, PROXY
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Self
 
-    from byleave.net.proxy import Decide
+    from byleave.net.proxy import Decide, HttpProxy
     from byleave.net.proxy_policy import OnVerdict
     from byleave.sandbox.broker import Broker
     from byleave.sandbox.confinement import Prepared
@@ -41,9 +42,11 @@ if TYPE_CHECKING:
     from byleave.sandbox.linux.steps import Arrangement, MachineFacts
     from byleave.sandbox.plan.plan import SandboxPlan
     from byleave.sandbox.process import Stream
+    from byleave.sandbox.session import JoinedSession
 
 TOOL = "sandbox"
 _PROXY_NAMES = ("http_proxy", "https_proxy", "all_proxy")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Explained(Struct, frozen=True):
@@ -84,13 +87,15 @@ class ToolSandbox:
         own_session: bool = False,
         controlling: str | None = None,
         configured: bool = False,
+        only_there: bool = False,
         observer: Observer | None = None,
     ) -> Process:
         """Start a program in the sandbox; a SandboxError if it may not or cannot be started.
 
         `variables` reach the program whatever the rules say: the caller has checked them. With `own_session` it is in
         a session of its own whatever its streams are; `controlling` is the path of a terminal made for it. A
-        `configured` program is the one that the user has named, so no rule on commands has to list it. With an
+        `configured` program is the one that the user has named, so no rule on commands has to list it. With
+        `only_there` it starts in `cwd`, which has no links in it, and nowhere else. With an
         `observer` it runs slower, and the observer receives everything that it was refused.
         """
         self._refuse_unlisted(argv, configured=configured)
@@ -99,23 +104,35 @@ class ToolSandbox:
         search = given.get("PATH", os.defpath)
         path = self._find(argv[0], search, directory, configured=configured)
         self.confinement.program_starts()
+        shared: JoinedSession | None = None
         try:
             prepared = self.confinement.prepare(path, search)
             self.confinement.reserve_names(prepared)
-            environment = {**(variables or {}), **self._environment(given, prepared)}
+            shared = self.confinement.join(prepared)
+            port = PROXY_PORT if shared is None or shared.port is None else shared.port
+            environment = {**(variables or {}), **self._environment(given, prepared, port)}
             directory = self._standing(prepared.plan, directory)
+            if only_there:
+                _refuse_other(directory, cwd)
             program = LaunchedProgram(path, directory, tuple(argv), tuple(environment.items()))
             streams = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
-            process = self._launch(
-                prepared, program, search, observer, own_session=own_session, controlling=controlling, **streams
-            )
+            how = {"own_session": own_session, "controlling": controlling, **streams}
+            process = self._launch(prepared, program, search, observer, shared, **how)
         except BaseException:
+            if shared is not None:
+                shared.close()
             self.confinement.program_ended()
             raise
         process.at_end(self.confinement.program_ended)
         return process
 
-    def explain(self, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Explained:
+    def explain(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        *,
+        variables: Mapping[str, str] | None = None,
+    ) -> Explained:
         """Return everything that a start of this command would mean."""
         given = os.environ if env is None else env
         directory, search = self._directory(None), given.get("PATH", os.defpath)
@@ -129,7 +146,7 @@ class ToolSandbox:
             self.confinement.launcher(launcher_kind(prepared.plan)).origin,
             path,
             self._standing(prepared.plan, directory),
-            tuple(self._environment(given, prepared)),
+            tuple({**(variables or {}), **self._environment(given, prepared, PROXY_PORT)}),
             prepared.backend,
         )
 
@@ -174,7 +191,7 @@ class ToolSandbox:
         place = plan.at(directory)
         return directory if place is not None and place.capabilities else self.confinement.workspace.root.path
 
-    def _environment(self, given: Mapping[str, str], prepared: Prepared) -> dict[str, str]:
+    def _environment(self, given: Mapping[str, str], prepared: Prepared, port: int) -> dict[str, str]:
         """Return what the program gets of the caller's variables, and those that the sandbox sets."""
         plan = prepared.plan
         kept = dict(minimal(given, MINIMAL_ENVIRONMENT))
@@ -185,7 +202,23 @@ class ToolSandbox:
         if plan.programs is not None:
             kept["PATH"] = f"{BIN}:{given.get('PATH', os.defpath)}"
         own = dict(prepared.setup.variables) if prepared.setup is not None else {}
-        return {**kept, **_proxy_variables(plan), **own}
+        return {**kept, **self._proxy_variables(plan, port), **own}
+
+    def _proxy_variables(self, plan: SandboxPlan, port: int) -> dict[str, str]:
+        """Return the variables that lead programs to the proxy, if there is one.
+
+        The commands of an agent reach each other on the loopback of the sandbox, unless a rule opens that of the host.
+        """
+        if plan.network != PROXY:
+            return {}
+        address = f"http://127.0.0.1:{port}"
+        proxied = {each: address for name in _PROXY_NAMES for each in (name, name.upper())}
+        direct = ""
+        if self.confinement.tool == SHELL_TOOL:
+            table = self.confinement.policy.compiled.policy.tool(SHELL_TOOL).access.net
+            opened = {rule.host for rule in getattr(table, "rules", ()) if rule.allow}
+            direct = ",".join(name for name in _LOOPBACK if name not in opened)
+        return {**proxied, "no_proxy": direct, "NO_PROXY": direct}
 
     def _passes(self, name: str) -> bool:
         compiled = self.confinement.policy.compiled
@@ -200,7 +233,13 @@ class ToolSandbox:
     # How it is started: the launcher, and what serves the program while it runs
 
     def _launch(
-        self, prepared: Prepared, program: LaunchedProgram, search: str, observer: Observer | None, **how: Any
+        self,
+        prepared: Prepared,
+        program: LaunchedProgram,
+        search: str,
+        observer: Observer | None,
+        shared: JoinedSession | None,
+        **how: Any,
     ) -> Process:
         """Start the launcher with everything that the program needs, and serve what it asks for."""
         last = exec_step(program if prepared.plan.programs is None else _by_interpreter(program, search))
@@ -210,11 +249,21 @@ class ToolSandbox:
         else:
             observer.begin(prepared.plan, prepared.arrangement)
             written = self.confinement.traced_program(prepared)
+        if shared is not None:
+            how["passed"] = shared.descriptors
+            if observer is None:  # what is traced ends with the program
+                how["lasting"] = shared.alive
+                written = write_program([step("lasting")]) + written
         process = kind(words, written + write_program([last]), lock=self.confinement.lock, **how)
+        if prepared.setup is None:
+            process.at_end(lambda: doubt_namespaces(words[0]) if process.problem is not None else None)
         if prepared.plan.network == PROXY:
-            self._serve_network(process, None if observer is None else observer.decided)
-        broker = None if prepared.plan.programs is None else self._broker(prepared, search, observer)
-        if observer is not None or broker is not None:
+            self._serve_network(process, None if observer is None else observer.decided, shared)
+        port = PROXY_PORT if shared is None or shared.port is None else shared.port
+        broker = None if prepared.plan.programs is None else self._broker(prepared, search, observer, port)
+        if shared is not None:
+            shared.close()
+        if observer is not None or broker is not None or shared is not None:
             process.listen(_ignore if observer is None else observer.hear, None if broker is None else broker.answer)
         return process
 
@@ -230,7 +279,7 @@ class ToolSandbox:
             )
         return prepared.setup.process, prepared.setup.words
 
-    def _broker(self, prepared: Prepared, search: str, observer: Observer | None) -> Broker:
+    def _broker(self, prepared: Prepared, search: str, observer: Observer | None, port: int) -> Broker:
         """Return what answers for the programs that a program in this sandbox wants to start."""
         from byleave.sandbox.broker import Broker, ListedPrograms
 
@@ -240,24 +289,26 @@ class ToolSandbox:
             self.confinement.host,
             search,
             passes=self._passes,
-            more=_proxy_variables(prepared.plan),
+            more=self._proxy_variables(prepared.plan, port),
             traced=observer is not None,
         )
         decide = self.decide if observer is None else observer.asking(self.decide)
         return Broker(decide, self.confinement.tool, listed.program_for)
 
-    def _serve_network(self, process: Process, on_verdict: OnVerdict | None) -> None:
+    def _serve_network(self, process: Process, on_verdict: OnVerdict | None, shared: JoinedSession | None) -> None:
         """Serve the sandbox's way into the network until the process has ended."""
-        from byleave.net.proxy import open_proxy
-
         try:
-            listener = process.listener()
+            listener = process.listener() if shared is None else shared.take_listener()
         except SandboxError:
             process.wait()
             raise
-        proxy = open_proxy(self.confinement.policy, self.confinement.tool, self.decide, on_verdict)
-        proxy.start(listener)
-        process.at_end(proxy.close)
+
+        def opened() -> HttpProxy:
+            from byleave.net.proxy import open_proxy
+
+            return open_proxy(self.confinement.policy, self.confinement.tool, self.decide, on_verdict)
+
+        process.at_end(LateProxy(listener, opened).close)
 
     def close(self) -> None:
         """Release what was reserved for the programs in here."""
@@ -291,15 +342,6 @@ class Sandbox(ToolSandbox):
         super().__init__(Confinement(workspace, policy, TOOL, options), policy.decide)
 
 
-def _proxy_variables(plan: SandboxPlan) -> dict[str, str]:
-    """Return the variables that lead programs to the proxy, if there is one."""
-    if plan.network != PROXY:
-        return {}
-    address = f"http://127.0.0.1:{PROXY_PORT}"
-    proxied = {each: address for name in _PROXY_NAMES for each in (name, name.upper())}
-    return {**proxied, "no_proxy": "", "NO_PROXY": ""}
-
-
 def _by_interpreter(program: LaunchedProgram, search: str) -> LaunchedProgram:
     """Return a program that is no script: where few may be executed, the kernel is not to look for interpreters."""
     from byleave.sandbox.programs import follow
@@ -311,3 +353,11 @@ def _by_interpreter(program: LaunchedProgram, search: str) -> LaunchedProgram:
 
 def _ignore(_message: bytes) -> None:
     """Receive a message, and do nothing."""
+
+
+def _refuse_other(directory: str, decided: str | None) -> None:
+    if directory != decided:
+        raise SandboxError(
+            f"the directory of this command is not there any more, or closed: {quoted(decided or '')}",
+            hint="it was decided for that directory, and runs in no other",
+        )

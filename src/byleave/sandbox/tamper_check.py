@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from byleave.core.fs_rules import FsTarget, fold, is_under
 from byleave.core.protected_names import ELSEWHERE, ENDINGS, GUARDED, GUARDED_ELSEWHERE, HELD
+from byleave.sandbox.git_links import UnreadableIndexError, linked_repositories
 from byleave.text import sentence_list, shown
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ _MOST_HOOKS = 100
 _TICK = 0.012  # seconds by which the clock of a file system may lie behind: three ticks of the slowest kernel
 _NOT_ENTERED = frozenset({"node_modules"})  # packages bring such files along, and no program runs them there
 _PARTS = (("objects", "refs"), ("commondir",))  # either of them, beside HEAD, makes any directory a repository
-_OBEYED = ("HEAD", "config", "config.worktree", "commondir", "hooks")
+_CONFIGURED = ("config", "config.worktree", "commondir", "hooks")
+_OBEYED = ("HEAD", *_CONFIGURED)
 _NAMES = frozenset(
     fold(name)
     for path in (*HELD, *GUARDED, *ELSEWHERE, *GUARDED_ELSEWHERE)
@@ -86,6 +88,7 @@ class _Walk:
 
     def run(self, entries: int, end: float) -> TamperReport:
         """Walk breadth first; a directory with a protected name is looked at name by name."""
+        self._note_linked()
         ahead: list[tuple[str, bool]] = [(self._root, False)]
         while ahead:
             following: list[tuple[str, bool]] = []
@@ -123,6 +126,22 @@ class _Walk:
             name = protection.path if is_under(relative, protection.path) else relative
             above, git, _rest = name.partition("/.git/")
             self._found[f"{above}/.git" if git else name] = None
+
+    def _note_linked(self) -> None:
+        """Note repositories that git enters from the root, also where the walk does not come."""
+        index = f"{self._root}/.git/index"
+        try:
+            for place, metadata in linked_repositories(self._root):
+                pointer = f"{place}/.git"
+                obeyed = [f"{metadata}/{name}" for name in _CONFIGURED]
+                obeyed += [entry.path for entry in _listed(f"{metadata}/hooks", _MOST_HOOKS)]
+                if metadata != pointer:
+                    obeyed.append(pointer)
+                if self._could_write(pointer) and any(_changed(path, self._since) for path in obeyed):
+                    self._found[pointer[len(self._root.rstrip("/")) + 1 :]] = None
+        except UnreadableIndexError:
+            if _changed(index, self._since):
+                self._found[".git/index"] = None
 
     def _note_repository(self, directory: str, names: set[str]) -> None:
         """Note a directory that git takes for a repository by what is in it, though it has another name than .git."""

@@ -22,6 +22,7 @@ import stat
 import termios
 from contextlib import suppress
 from threading import Event, Lock, Thread
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from byleave.errors import SandboxError
@@ -38,6 +39,8 @@ _RAW, _BY_LINE, _NONE = "raw", "by line", "none"
 _PIECE = 1 << 16
 _LOOK = 200  # milliseconds between two looks at whether we are in the foreground
 _LAST_WORDS = 5  # seconds that the terminal may take to show what the program wrote last
+_QUIET = 20  # milliseconds without a word after which a program that has ended has said everything
+_LONGEST_QUIET = 0.3  # seconds to wait for that, where something else goes on talking
 _INPUT, _OUTPUT, _LOCAL, _CONTROL = 0, 1, 3, 6  # places in what tcgetattr returns
 _BREAKS = termios.IGNBRK | termios.BRKINT | termios.PARMRK | termios.ISTRIP
 _KEYS_CHANGED = _BREAKS | termios.INLCR | termios.IGNCR | termios.ICRNL | termios.IXON
@@ -70,6 +73,7 @@ class OwnTerminal:
         self._is_raw = False
         self._paused = False
         self._changing = Lock()
+        self._showing = Lock()  # while something is written to ours
         self._over = Event()
         self._woken, self._waking = os.pipe()
         self._threads: list[Thread] = []
@@ -120,10 +124,23 @@ class OwnTerminal:
         """Go on with our terminal after a pause."""
         self._paused = False
 
+    def leave(self) -> None:
+        """Show what the program wrote last, and leave our terminal as we found it; what it left running keeps its own.
+
+        That is read on, to where our standard streams lead by then: a program whose terminal is closed ends.
+        """
+        self._stop_passing_on()
+        written = select.poll()
+        written.register(self._master, select.POLLIN)
+        until = monotonic() + _LONGEST_QUIET
+        while written.poll(_QUIET) and monotonic() < until:
+            sleep(_QUIET / 1000)  # `_show` reads it
+        with self._showing:
+            self.pause(forget=True)
+
     def close(self) -> None:
         """Show what the program wrote last, and leave our terminal as we found it."""
-        self._over.set()
-        os.close(self._waking)
+        self._stop_passing_on()
         os.close(self._slave)  # from here on, reading comes to an end
         for thread in self._threads:
             thread.join(_LAST_WORDS)
@@ -131,6 +148,11 @@ class OwnTerminal:
         if not any(thread.is_alive() for thread in self._threads):
             os.close(self._master)
             os.close(self._woken)
+
+    def _stop_passing_on(self) -> None:
+        if not self._over.is_set():
+            self._over.set()
+            os.close(self._waking)
 
     def _start(self, work: Callable[..., object], *words: object) -> None:
         thread = Thread(target=work, args=words, name="byleave-terminal", daemon=True)
@@ -151,7 +173,8 @@ class OwnTerminal:
         with suppress(OSError):  # that is how Linux says that the other end is closed
             while data := os.read(self._master, _PIECE):
                 ends = self._how == _RAW and not self._is_raw  # in the background, ours ends lines once more
-                _write_all(self._shown, data.replace(b"\r\n", b"\n") if ends else data)
+                with self._showing:
+                    _write_all(self._shown, data.replace(b"\r\n", b"\n") if ends else data)
 
     def _pass_on(self, suspended: Callable[[], object]) -> None:
         """Copy what is typed to the private terminal, while it is ours to read."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from byleave.sandbox.diagnose.finding import COMMAND, LOOKED, RefusalFinding, gather
+from byleave.sandbox.diagnose.finding import COMMAND, LOOKED, RefusalFinding, cautioned, gather
 from byleave.sandbox.diagnose.refusals import RefusedFiles, RefusedNetwork, refused_call
 from byleave.sandbox.diagnose.traced_calls import DroppedObservations, Observed, Reader
 from byleave.sandbox.linux.seccomp import column_of, names_of_refused
@@ -59,8 +59,9 @@ def unlisted(argv: Sequence[str], tool: str, decide: Decide) -> Iterator[Refusal
     verdict = decide({"kind": "spawn", "program": argv[0], "args": list(argv[1:]), "tool": tool})
     if not verdict.allowed:
         text, rule = " ".join(argv), verdict.because[0]
+        suggestion, caution = cautioned(verdict.suggestion)
         yield RefusalFinding(
-            COMMAND, ("exec",), (text,), verdict.reason, rule, suggestion=verdict.suggestion, group=text
+            COMMAND, ("exec",), (text,), verdict.reason, rule, suggestion=suggestion, caution=caution, group=text
         )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from byleave.core.decision import BUILT_IN, DENY, RuleRef
+from byleave.core.suggest import cautions_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -133,6 +134,14 @@ def _with_subjects(one: RefusalFinding, other: RefusalFinding) -> RefusalFinding
         times=one.times + other.times,
         caution=one.caution or other.caution,
     )
+
+
+def cautioned(suggestion: str | None) -> tuple[str | None, str | None]:
+    """Return a suggestion without the cautions above it, and these."""
+    if suggestion is None:
+        return None, None
+    toml, cautions = cautions_apart(suggestion)
+    return toml, "; ".join(cautions) or None
 
 
 def merged(suggestions: Iterable[str | None]) -> str | None:

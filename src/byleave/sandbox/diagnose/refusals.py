@@ -48,6 +48,7 @@ from byleave.sandbox.diagnose.finding import (
     RefusalFinding,
     attempts_of,
     built_in,
+    cautioned,
     merged,
 )
 from byleave.sandbox.plan.plan import PRIVATE
@@ -185,11 +186,11 @@ class RefusedFiles:
         if verdict.allowed:
             why = "it is listed, but not to be started by this path"
             return RefusalFinding(COMMAND, (EXEC,), (subject,), why, built_in(why), rank=NEVER, group=subject)
-        suggestion = verdict.suggestion
+        suggestion, caution = cautioned(verdict.suggestion)
         if attempt.look and suggestion is not None:  # its words are not known yet
             suggestion = suggestion.partition("\nargs = ")[0]
-        rule = verdict.because[0]
-        return RefusalFinding(COMMAND, (EXEC,), (subject,), verdict.reason, rule, suggestion=suggestion, group=subject)
+        said = (COMMAND, (EXEC,), (subject,), verdict.reason, verdict.because[0])
+        return RefusalFinding(*said, suggestion=suggestion, caution=caution, group=subject)
 
     # In the workspace
 

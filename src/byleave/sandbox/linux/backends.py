@@ -43,6 +43,7 @@ from byleave.sandbox.linux.steps import (
     program_steps,
     view_steps,
 )
+from byleave.sandbox.machine_stamp import machine_stamp
 from byleave.sandbox.plan.plan import DIRECTORY, LINK, PROXY, Approximation, SandboxPlan
 from byleave.sandbox.process import DEVNULL, LONGEST, PIPE, Process, problem_of
 
@@ -198,17 +199,12 @@ class WrappedProcess(Process):
         if self._reported is not None:
             self.returncode = self._reported
 
-    def _said(self) -> SandboxError | None:
-        """Return what kept the program from running; take note of how it ended, which an exit code does not say."""
-        self._control.setblocking(False)
-        try:
-            message = self._control.recv(LONGEST)
-        except OSError:
-            return None
+    def _take(self, message: bytes) -> SandboxError | None:
+        """Take note of how the program ended, too, which an exit code does not say."""
         if message.startswith(_STATUS):
             self._reported = os.waitstatus_to_exitcode(int(message[1:]))
             return None
-        return problem_of(message)
+        return super()._take(message)
 
     def close(self) -> None:
         """End everything in the sandbox, if it still runs, and let go of it."""
@@ -280,14 +276,17 @@ class Probe(Struct, frozen=True):
     why: str = ""
 
 
-def choose(plan: SandboxPlan, machine: Machine, *, exact: bool) -> str:
+def choose(plan: SandboxPlan, machine: Machine, *, exact: bool, commands: bool = False) -> str:
     """Return the best backend that can hold a plan here; a SandboxError if none can.
 
-    With `exact`, nothing that is laxer than the policy by its nature will do: only namespaces of our own.
+    With `exact`, nothing that is laxer than the policy by its nature will do: only namespaces of our own. With
+    `commands`, it is for the commands of agents: then nothing will do that is much stricter either.
     """
     reasons = []
     for backend in BACKENDS:
         why = _obstacle(backend, plan, machine, exact=exact) or probe(backend, machine).why
+        if not why and commands and backend == LANDLOCK:
+            why = landlock.command_obstacle(plan) or ""
         if not why:
             return backend
         reasons.append(f"{_WORDS[backend]}: {why}")
@@ -319,14 +318,44 @@ def _obstacle(backend: str, plan: SandboxPlan, machine: Machine, *, exact: bool)
 
 
 def probe(backend: str, machine: Machine) -> Probe:
-    """Find out once whether a backend works, by having it do everything but start a program."""
+    """Find out once whether a backend works, by having it do everything but start a program.
+
+    Namespaces that have worked for another process of the service work here as well, if nothing has changed on which
+    that depends. What they cannot do all the same ends the start of the program: nothing runs in less.
+    """
     key = (backend, machine.launcher.path)
     if key not in _probed:
-        _probed[key] = _try_out(backend, machine)
+        stamp = machine_stamp() if backend == NAMESPACES else ""
+        if stamp and _worked.get(machine.launcher.path) == stamp:
+            _probed[key] = Probe(works=True)
+        else:
+            _probed[key] = _try_out(backend, machine)
+            if stamp and _probed[key].works:
+                _tried.append((machine.launcher.path, stamp))
     return _probed[key]
 
 
 _probed: dict[tuple[str, str], Probe] = {}
+_worked: dict[str, str] = {}  # launchers whose namespaces have worked, and the stamp of the machine then
+_tried: list[tuple[str, str]] = []
+
+
+def doubt_namespaces(launcher: str) -> None:
+    """Have namespaces tried out again that have worked before: a program could not be started in them."""
+    if launcher in _worked:
+        _tried.append((launcher, ""))
+
+
+def take_tried() -> list[tuple[str, str]]:
+    """Return the launchers that were tried out since the last time, with the stamp if their namespaces work."""
+    taken = list(_tried)
+    _tried.clear()
+    return taken
+
+
+def keep_tried(launcher: str, stamp: str) -> None:
+    """Have the processes that are forked from this one know of namespaces that worked, as `take_tried` says it."""
+    _worked[launcher] = stamp
 
 
 def _try_out(backend: str, machine: Machine) -> Probe:

@@ -41,6 +41,7 @@ from byleave.sandbox.plan.plan import (
     in_order,
     nested,
 )
+from byleave.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -86,13 +87,31 @@ def obstacle(plan: SandboxPlan, host: MachineFacts) -> str | None:
         return f"version {NEEDED_VERSION} of Landlock is needed, and this kernel has " + (
             f"version {host.landlock}" if host.landlock else "none"
         )
-    if plan.network != NO_NETWORK:
+    if plan.network != NO_NETWORK and not plan.reaches_nothing:
         return "the network rules need a network of the sandbox's own"
     if plan.commands is not None:
         return "a list of commands needs a view of the sandbox's own"
     shown = next((place for place in plan.places if place.source), None)
     if shown is not None:
         return "a place from outside cannot be shown under another name"
+    return None
+
+
+def command_obstacle(plan: SandboxPlan) -> str | None:
+    """Return why the commands of agents are not held this way, where a tool would be; None if they are.
+
+    A directory in which something may not be read cannot be listed either, and what is made in it has no rights: a
+    tool was written for its access, and an agent's command would fail for no reason that it can see.
+    """
+    around: list[PathGrant] = []
+    for place in plan.places:
+        while around and not is_under(place.path, around[-1].path):
+            around.pop()
+        inside = is_under(place.path, plan.root) and place.path != plan.root
+        if inside and "read" not in place.capabilities and any("read" in each.capabilities for each in around):
+            name = quoted(_name(plan, place.path))
+            return f"{name} may not be read, and Landlock alone cannot close it without the directory around it"
+        around.append(place)
     return None
 
 
@@ -103,7 +122,7 @@ def reduced(plan: SandboxPlan, scratch: ScratchPaths) -> SandboxPlan:
     places.append(PathGrant(scratch.temporary, EVERYTHING, DIRECTORY, "TMPDIR, as there is no private /tmp"))
     if plan.home in private:
         places.append(PathGrant(scratch.home, EVERYTHING, DIRECTORY, "HOME, as there is no private one"))
-    return structs.replace(plan, places=in_order(places), held=(), links=())
+    return structs.replace(plan, places=in_order(places), held=(), links=(), network=NO_NETWORK)
 
 
 def hold(plan: SandboxPlan, host: MachineFacts, look: Look, names: Names) -> Arrangement:

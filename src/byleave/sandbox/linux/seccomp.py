@@ -174,6 +174,30 @@ _X32 = 0x40000000
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 TRAP, TRACE = 0x00030000, 0x7FF00000
+USER_NOTIFICATION = 0x7FC00000
+_TO_WRITE = 0o1003  # O_WRONLY, O_RDWR, O_TRUNC
+# Calls that native/notes.c knows.
+_WRITING: dict[str, tuple[int | None, int | None]] = {
+    "open": (2, None),
+    "openat": (257, 56),
+    "creat": (85, None),
+    "truncate": (76, 45),
+    "unlink": (87, None),
+    "rmdir": (84, None),
+    "unlinkat": (263, 35),
+    "rename": (82, None),
+    "renameat": (264, 38),
+    "renameat2": (316, 276),
+    "mkdir": (83, None),
+    "mkdirat": (258, 34),
+    "mknod": (133, None),
+    "mknodat": (259, 33),
+    "symlink": (88, None),
+    "symlinkat": (266, 36),
+    "link": (86, None),
+    "linkat": (265, 37),
+}
+_LISTING: dict[str, tuple[int | None, int | None]] = {"getdents64": (217, 61)}  # native/listing.c reads them
 MARK = 0x6200  # reported with a trap, and with it the error: native/trace.c knows by it that the refusal is ours
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _JUMP, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x05, 0x54
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; each argument's low half comes first
@@ -218,6 +242,21 @@ def make_watching_filter(machine: str) -> bytes:
     _architecture, column = _ARCHITECTURES[machine]
     found = [(number, _watch(call, row)) for row, (number, call) in enumerate(rows_for(column))]
     return b"".join([_code(_LOAD, _NUMBER), *_search(sorted(found))])
+
+
+def make_noting_filter(machine: str) -> bytes:
+    """Return a further program that refuses nothing, and has the init look at calls that write files or list them."""
+    _architecture, column = _ARCHITECTURES[machine]
+    noted = {**_WRITING, **_LISTING}
+    found = [(number, _noted(name)) for name, numbers in noted.items() if (number := numbers[column]) is not None]
+    return b"".join([_code(_LOAD, _NUMBER), *_search(sorted(found))])
+
+
+def _noted(name: str) -> list[bytes]:
+    stop = [_code(_RETURN, USER_NOTIFICATION)]
+    if name not in _OPENING:
+        return stop
+    return [_argument(_OPENING[name] - 1), _code(_ANY_BIT, _TO_WRITE, 1, 0), _allow(), *stop]
 
 
 def make_shared_filter(machine: str) -> bytes:

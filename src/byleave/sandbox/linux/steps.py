@@ -16,6 +16,7 @@ from byleave.core.fs_rules import WRITES, is_under
 from byleave.sandbox.linux.program import DIRECTORY as A_DIRECTORY
 from byleave.sandbox.linux.program import ITSELF, LINKED, OTHER, step
 from byleave.sandbox.plan.plan import DIRECTORY, FILE, LINK, NOTHING, PRIVATE, PROXY, Approximation, op_of
+from byleave.sandbox.plan.private_files import NOT_FOR_EVERY_USER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,7 +72,11 @@ _DEVICE_LINKS = (
     ("core", "/proc/kcore"),
 )
 _NAMESPACES = 0x7E020000  # user, mount, net, ipc, pid, uts, cgroup
+_NET_NAMESPACE = 0x40000000
+_HOLDER_NAMESPACES = 0x50020000  # user, mount, net
+SESSION_DIRECTORY = "/tmp"  # noqa: S108 -- what the runs of an agent session share
 PROXY_PORT = 3128
+NOTES_SINCE = (5, 19)  # since then signals do not interrupt a call that is being looked at
 _RLIMITS = {"core": 4, "file_size": 1, "memory": 2, "processes": 6, "open_files": 7}  # RLIMIT_DATA is the memory
 _OWN_PID_MAX = (6, 14)  # since then the setting belongs to a namespace; before, it was the whole machine's
 _RESERVED_PIDS = 302  # numbers that are not given out twice, and a few of our own
@@ -103,6 +108,8 @@ class ViewMount(Struct, frozen=True):
     hollow: bool = False  # an empty directory in which deeper places are shown
     source: str = ""  # what is shown, if it is not what the host has at that path
     held: bool = False  # whether it stands for a name that must not come into being
+    content: bytes = b""  # of the file that holds the name, if it is one
+    passing: bool = False  # a file of the system's that may be gone before it is covered, and then needs no cover
 
     @property
     def is_mask(self) -> bool:
@@ -149,8 +156,9 @@ class _Arranger:
         self._grants: dict[str, tuple[int, str]] = {}
         self._private: list[str] = []
         self._levels: dict[str, _Level] = {}
+        self._above_open = {above for place in plan.places if place.capabilities for above in _upwards(place.path)}
         self._approximate = list(plan.approximate)
-        self._held = {held.path for held in plan.held}
+        self._held = {held.path: held.content or b"" for held in plan.held}
 
     def arrange(self) -> Arrangement:
         levels = [_TOP]
@@ -202,7 +210,15 @@ class _Arranger:
         cover = EMPTY_DIRECTORY if empty else None
         attributes |= NOEXEC if empty else 0
         held = place.path in self._held and not place.source and not place.capabilities & WRITES
-        self._mounts[place.path] = ViewMount(place.path, place.kind, attributes, cover, source=place.source, held=held)
+        self._mounts[place.path] = ViewMount(
+            place.path,
+            place.kind,
+            attributes,
+            cover,
+            source=place.source,
+            held=held,
+            content=self._held[place.path] if held else b"",
+        )
         if place.kind == FILE and "delete" in place.capabilities:
             why = "it is a mount of its own, and what is mounted can be neither removed nor replaced"
             self._approximate.append(Approximation(self._name(place.path), "delete", why))
@@ -210,17 +226,16 @@ class _Arranger:
     def _cover(self, place: PathGrant, around: _Level) -> _Level:
         self._note(place, place.capabilities, "it may not be read while what lies around it may, so it is covered")
         self._pin(place.path, around)
-        hollow = place.path == self._plan.root or any(  # the program has to be able to stand at the root
-            other.path != place.path and is_under(other.path, place.path) and other.capabilities
-            for other in self._plan.places
-        )
+        # The program has to be able to stand at the root.
+        hollow = place.path == self._plan.root or place.path in self._above_open
         attributes = NOSUID | NODEV | NOEXEC | RDONLY
         if hollow:
             self._mounts[place.path] = ViewMount(place.path, place.kind, attributes, hollow=True)
         else:
             cover = COVER_FILE if place.kind == FILE else COVER_DIRECTORY
             held = place.path in self._held
-            self._mounts[place.path] = ViewMount(place.path, place.kind, attributes, cover, held=held)
+            passing = place.why == NOT_FOR_EVERY_USER
+            self._mounts[place.path] = ViewMount(place.path, place.kind, attributes, cover, held=held, passing=passing)
         return _Level(place.path, around.granted, attributes, bound=False)
 
     def _keep_link(self, path: str, source: str) -> None:
@@ -328,6 +343,16 @@ def view_steps(plan: SandboxPlan, arrangement: Arrangement, host: MachineFacts, 
     return [*outer_steps(plan, arrangement, host), *program_steps(plan, arrangement, host, filtering)]
 
 
+def noted_steps(steps: Iterable[Step], root: str, noting: bytes) -> Iterator[Step]:
+    """Yield the same steps for a program whose vain attempts to write in the workspace are noted."""
+    for each in steps:
+        if each[0] == "spawn":
+            yield step("notes", root)
+        elif each[0] == "seccomp":
+            yield step("notify", noting)
+        yield each
+
+
 def exec_step(program: LaunchedProgram) -> Step:
     """Return the last step: run the program."""
     words = [_encode(word) for word in program.arguments]
@@ -337,7 +362,9 @@ def exec_step(program: LaunchedProgram) -> Step:
 
 def outer_steps(plan: SandboxPlan, arrangement: Arrangement, host: MachineFacts) -> Iterator[Step]:
     """Yield what builds the view and makes it the root, and lets the program come into being."""
-    yield _namespaces(host)
+    if plan.session:
+        yield step("join")
+    yield _namespaces(host, _NAMESPACES & ~_NET_NAMESPACE if plan.session else _NAMESPACES)
     yield step("fork")
     size = [f"size={plan.limits.memory}"] if plan.limits.memory is not None else []
     yield step("root", _staging(plan, host), _options("mode=0755", *size))
@@ -350,24 +377,40 @@ def outer_steps(plan: SandboxPlan, arrangement: Arrangement, host: MachineFacts)
         if _parent_of(link.path) not in covered:
             yield from _parent(link.path)
             yield step("link", link.target, link.path)
-    yield from _shown(arrangement, plan.links)
+    yield from _shown(arrangement, plan.links, session=plan.session)
     yield from _devices()
     yield from _kernel_files(host)
     yield step("hostname", "sandbox")
-    yield step("loopback")
-    if plan.network == PROXY:
-        yield step("listen", PROXY_PORT)
+    if not plan.session:  # the network of a session is ready, and a run's proxy has its socket in it
+        yield step("loopback")
+        if plan.network == PROXY:
+            yield step("listen", PROXY_PORT)
     if host.release >= _OWN_PID_MAX:
         # The limit on a user's processes does not count for root; this one counts for every user in there.
         processes = plan.limits.processes or USUAL_PROCESSES
         yield step("setting", "/proc/sys/kernel/pid_max", str(processes + _RESERVED_PIDS), 0)
     yield step("pivot", NOSUID | NODEV | (0 if arrangement.executes else NOEXEC))
     yield from _guards(arrangement)
+    for mount in arrangement.mounts:
+        if mount.held:
+            above, _, name = mount.path.rpartition("/")
+            yield step("hide", above, name)
     yield step("spawn")
 
 
-def _namespaces(host: MachineFacts) -> Step:
-    return step("namespaces", _NAMESPACES, f"{host.uid} {host.uid} 1", f"{host.gid} {host.gid} 1", 0)
+def holder_steps(host: MachineFacts, memory: int | None) -> Iterator[Step]:
+    """Yield what makes a process hold the network and the /tmp of an agent session."""
+    yield _namespaces(host, _HOLDER_NAMESPACES)
+    yield step("adopt")
+    size = [f"size={memory}"] if memory is not None else []
+    yield step("root", host.directories[0], _options("mode=1777", *size))
+    yield step("pivot", NOSUID | NODEV)
+    yield step("loopback")
+    yield step("hold")
+
+
+def _namespaces(host: MachineFacts, kinds: int) -> Step:
+    return step("namespaces", kinds, f"{host.uid} {host.uid} 1", f"{host.gid} {host.gid} 1", 0)
 
 
 def _staging(plan: SandboxPlan, host: MachineFacts) -> str:
@@ -379,8 +422,9 @@ def _staging(plan: SandboxPlan, host: MachineFacts) -> str:
     return host.directories[0]
 
 
-def _shown(arrangement: Arrangement, links: Sequence[Link]) -> Iterator[Step]:
+def _shown(arrangement: Arrangement, links: Sequence[Link], *, session: bool) -> Iterator[Step]:
     """Yield mounts and private directories, those around others first."""
+    attributes = NOSUID | NODEV | (0 if arrangement.executes else NOEXEC)
     mounts = {mount.path: mount for mount in arrangement.mounts}
     private = set(arrangement.private)
     made = [_TOP]
@@ -392,6 +436,10 @@ def _shown(arrangement: Arrangement, links: Sequence[Link]) -> Iterator[Step]:
         mount = mounts.get(path)
         if mount is None:
             yield step("directory", path, 0o1777 if path in SHARED_DIRECTORIES else 0o700)
+            if session and path == SESSION_DIRECTORY:
+                yield step("shared", path, attributes)
+            elif session and is_under(path, SESSION_DIRECTORY):  # a home directory there is the run's alone
+                yield step("mount", "tmpfs", path, _options("mode=0700"), attributes)
             continue
         if ours:
             yield from _mount_point(mount, around=made[-1].path)
@@ -415,7 +463,8 @@ def _guards(arrangement: Arrangement) -> Iterator[Step]:
             guarded = True
             closed = mount.hollow or mount.source  # what it shows cannot be shown a second time from in there
             cover = mount.cover or (COVER_DIRECTORY if closed else "")
-            yield step("guard", mount.path, cover, mount.attributes | (RDONLY if closed else 0), int(mount.held))
+            attributes = mount.attributes | (RDONLY if closed else 0)
+            yield step("guard", mount.path, cover, attributes, int(mount.held), mount.content)
         around.append(_Level(mount.path, NOTHING, mount.attributes, bound=mount.cover is None and not mount.hollow))
     if guarded:
         yield step("watch")
@@ -437,7 +486,7 @@ def _mounted(mount: ViewMount) -> Step:
     if mount.hollow:
         return step("mount", "tmpfs", mount.path, _options("mode=0111", "size=64k"), NOSUID | NODEV | NOEXEC)
     if mount.cover is not None:
-        return step("cover", mount.cover, mount.path, mount.attributes)
+        return step("shade" if mount.passing else "cover", mount.cover, mount.path, mount.attributes)
     kind = {FILE: OTHER, LINK: ITSELF}.get(mount.kind, A_DIRECTORY)
     return step("bind", mount.source or mount.path, mount.path, mount.attributes, kind)
 

@@ -1,8 +1,9 @@
-"""Where the launcher is: built with the package, or on first use into the user's own cache.
+"""Where the launcher and the front are: built with the package, or on first use into the user's own cache.
 
-There is no other launcher: without a built one and without a compiler, nothing is started confined.
+There is no other launcher: without a built one and without a compiler, nothing is started confined. Without a front,
+commands are only slower.
 
-    python -m byleave.sandbox.native.build                    build both launchers beside their sources
+    python -m byleave.sandbox.native.build                    build both launchers and the front beside their sources
     python -m byleave.sandbox.native.build --sanitize DIR     into DIR, with ASan and UBSan, for tests only
 
 Warnings are errors where we build (`strict`: make, the wheel, the tests), not on first use: a newer compiler may warn
@@ -12,17 +13,18 @@ machine has no launcher, and the first use builds it.
 
 import os
 from _thread import get_ident
+from dataclasses import dataclass
 
-from msgspec import Struct
-
-from byleave.errors import SandboxError
+from byleave.errors import ByleaveError, SandboxError
 from byleave.text import quoted
 from byleave.user_files import digest, make_private_directory
 
-SOURCES = ("launcher.c", "trace.c", "broker.c")
-LEAN_SOURCES = ("launcher.c", "freestanding.c")
+SOURCES = ("launcher.c", "session.c", "listing.c", "notes.c", "trace.c", "broker.c")
+LEAN_SOURCES = ("launcher.c", "session.c", "listing.c", "notes.c", "lean.c", "freestanding.c")
 HEADERS = ("launcher.h",)
-LEAN, FULL = "lean", "full"
+FRONT_SOURCES = ("front.c", "front_command.c", "front_service.c", "front_launcher.c", "front_text.c")
+_OF_THE_FRONT = (*FRONT_SOURCES, "freestanding.c", "front.h", "launcher.h")
+LEAN, FULL, FRONT = "lean", "full", "front"
 NO_LAUNCHER = "launcher"  # the `step` of the error if there is none
 _COMPILERS = ("/usr/bin/cc", "/usr/bin/gcc", "/usr/bin/clang", "/usr/local/bin/cc", "/usr/local/bin/gcc")
 _PATIENCE = 60  # seconds that a compiler may take
@@ -30,9 +32,9 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 _WARNINGS = ("-Wall", "-Wextra", "-Wformat=2", "-Wshadow", "-Wstrict-prototypes")
 _NO_EXECUTABLE_STACK = "-Wl,-z,noexecstack"
-# The lean launcher does without the C library, which starts faster. So there is no thread-local storage for the stack
-# protector's canary, nothing that could check a fortified call or relocate a position-independent program, and no
-# symbol that is bound at run time: of the usual hardening, only the stack that is not executable applies.
+# The lean launcher and the front do without the C library, which starts faster. So there is no thread-local storage for
+# the stack protector's canary, nothing that could check a fortified call or relocate a position-independent program,
+# and no symbol that is bound at run time: of the usual hardening, only the stack that is not executable applies.
 _BARE = (
     *("-nostdlib", "-static", "-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-U_FORTIFY_SOURCE"),
     *("-fno-pie", "-no-pie", _NO_EXECUTABLE_STACK),
@@ -42,7 +44,7 @@ _HARDENED = (
     *("-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-fPIE"),
     *("-Wl,-z,relro,-z,now", _NO_EXECUTABLE_STACK),
 )
-# Ways to build each kind of launcher, the best first; the last one is for compilers that know none of these flags.
+# Ways to build each of them, the best first; the last one is for compilers that know none of these flags.
 RECIPES = {
     LEAN: (
         (_BARE, LEAN_SOURCES),
@@ -51,6 +53,12 @@ RECIPES = {
         ((), SOURCES),
     ),
     FULL: (((*_HARDENED, "-static-pie"), SOURCES), ((*_HARDENED, "-pie"), SOURCES), ((), SOURCES)),
+    FRONT: (
+        (_BARE, (*FRONT_SOURCES, "freestanding.c")),
+        ((*_HARDENED, "-static-pie"), FRONT_SOURCES),
+        ((*_HARDENED, "-pie"), FRONT_SOURCES),
+        ((), FRONT_SOURCES),
+    ),
 }
 # Static, since a stand-in is started where no library of the host may be in sight. LeakSanitizer needs to trace, which
 # nothing in a sandbox may; and the environment of a launcher is empty, so the options are built in.
@@ -61,7 +69,8 @@ _SANITIZED = (
 )
 
 
-class Launcher(Struct, frozen=True):
+@dataclass(frozen=True)  # installing builds the launcher before there is any other package
+class Launcher:
     """A launcher: its file, and where it came from, for people."""
 
     path: str
@@ -70,6 +79,9 @@ class Launcher(Struct, frozen=True):
 
 def find_launcher(cache: str, kind: str = LEAN) -> Launcher:
     """Return the launcher: that of the package, one built before, or one built now; a SandboxError if there is none."""
+    known = _known.get(kind)
+    if known is not None and os.access(known, os.X_OK):
+        return Launcher(known, "built with the package")
     name = launcher_name(kind)
     cached = os.path.join(cache, name)
     for path, origin in ((os.path.join(_HERE, name), "built with the package"), (cached, "built here")):
@@ -87,10 +99,55 @@ def find_launcher(cache: str, kind: str = LEAN) -> Launcher:
     return Launcher(cached, "built here")
 
 
+_known: dict[str, str] = {}  # paths of the package's own launchers, by their kind
+
+
+def know_launchers() -> None:
+    """Remember the launchers of the package that this code is part of, for the processes of the service."""
+    for kind in (LEAN, FULL):
+        path = os.path.join(_HERE, launcher_name(kind))
+        if os.access(path, os.X_OK):
+            _known[kind] = path
+
+
+def find_front(cache: str) -> str | None:
+    """Return the path of the front: that of the package, one built before, or one built now; None if there is none.
+
+    Agents' settings name it, so its name does not change with its sources: it says itself which they were.
+    """
+    path, cached = os.path.join(_HERE, front_name()), os.path.join(cache, front_name())
+    if os.access(path, os.X_OK):
+        return path
+    if _is_current_front(cached):
+        return cached
+    compiler = find_compiler()
+    if compiler is None:
+        return None
+    try:
+        make_private_directory(cache)
+        build(compiler, cached, FRONT)
+    except (ByleaveError, OSError):
+        return None
+    return cached
+
+
 def launcher_name(kind: str = LEAN) -> str:
     """Return the file name of the launcher that belongs to these sources and this kind of machine."""
-    content = b"".join(_read(os.path.join(_HERE, source)) for source in (*SOURCES, *LEAN_SOURCES, *HEADERS))
-    return f"launcher-{kind}-{os.uname().machine}-{digest(content)[:16]}"
+    return f"launcher-{kind}-{os.uname().machine}-{_digest((*SOURCES, *LEAN_SOURCES, *HEADERS))}"
+
+
+def front_name() -> str:
+    """Return the file name of the front for this kind of machine; `policy.dirs.own_front` looks for the same."""
+    return f"{FRONT}-{os.uname().machine}"
+
+
+def _is_current_front(path: str) -> bool:
+    """Whether a front is there that was built from these sources."""
+    return os.access(path, os.X_OK) and f"sources {_digest(_OF_THE_FRONT)}".encode() in _read(path)
+
+
+def _digest(sources: tuple[str, ...]) -> str:
+    return digest(b"".join(_read(os.path.join(_HERE, source)) for source in sources))[:16]
 
 
 def find_compiler() -> str | None:
@@ -99,14 +156,17 @@ def find_compiler() -> str | None:
 
 
 def build(compiler: str, target: str, kind: str = LEAN, *, strict: bool = False) -> None:
-    """Compile a launcher to `target`, whole or not at all, in the best way that works here."""
+    """Compile a launcher or the front to `target`, whole or not at all, in the best way that works here."""
     errors = ""
-    for flags, sources in RECIPES[kind]:
+    named = (f'-DFRONT_DIGEST="{_digest(_OF_THE_FRONT)}"',) if kind == FRONT else ()
+    for given, sources in RECIPES[kind]:
+        flags = (*given, *named)
         errors = compile_launcher(compiler, target, flags, sources, strict=strict)
         if not errors:
             return
+    what = "front" if kind == FRONT else "launcher of the sandbox"
     raise SandboxError(
-        f"the launcher of the sandbox could not be built with {quoted(compiler)}: {errors[:400]}",
+        f"the {what} could not be built with {quoted(compiler)}: {errors[:400]}",
         hint=f"install a working C compiler, or the wheel for Linux on {os.uname().machine}",
         step=NO_LAUNCHER,
     )
@@ -137,40 +197,45 @@ def compile_launcher(
 
 
 def build_with_package(directory: str = _HERE) -> list[str]:
-    """Build both launchers beside their sources, for every user of this machine; return what was made.
+    """Build both launchers and the front beside their sources, for every user of this machine; return what was made.
 
     Nothing is made where there is no compiler. Those of other sources are removed.
     """
     compiler = find_compiler()
     made = []
-    current = {launcher_name(LEAN), launcher_name(FULL)}
+    current = _names()
     for name in os.listdir(directory):
-        if name.startswith("launcher-") and name not in current:
+        if name.startswith(("launcher-", "front-")) and name not in current.values():
             os.unlink(os.path.join(directory, name))
-    for kind in (LEAN, FULL) if compiler is not None else ():
-        target = os.path.join(directory, launcher_name(kind))
-        if not os.access(target, os.X_OK):
+    for kind, name in current.items() if compiler is not None else ():
+        target = os.path.join(directory, name)
+        if not (_is_current_front(target) if kind == FRONT else os.access(target, os.X_OK)):
             build(compiler or "", target, kind, strict=True)
             os.chmod(target, 0o755)  # noqa: S103 -- a program for every user, as others of a package
             made.append(target)
     return made
 
 
-def build_sanitized(directory: str) -> str:
+def build_sanitized(directory: str, kinds: tuple[str, ...] = (LEAN, FULL, FRONT)) -> str:
     """Build the full launcher with AddressSanitizer and UndefinedBehaviorSanitizer, under the names of both kinds.
 
-    Returns why that is not possible here, and an empty text if it is done.
+    And the front. Returns why that is not possible here, and an empty text if it is done.
     """
     compiler = find_compiler()
     if compiler is None:
         return "there is no C compiler"
-    for kind in (LEAN, FULL):
-        target = os.path.join(directory, launcher_name(kind))
-        errors = compile_launcher(compiler, target, _SANITIZED, SOURCES, strict=True)
+    for kind in kinds:
+        target = os.path.join(directory, _names()[kind])
+        sources = FRONT_SOURCES if kind == FRONT else SOURCES
+        errors = compile_launcher(compiler, target, _SANITIZED, sources, strict=True)
         if errors:
             return errors
         os.chmod(target, 0o755)  # noqa: S103 -- as `build_with_package` does
     return ""
+
+
+def _names() -> dict[str, str]:
+    return {LEAN: launcher_name(LEAN), FULL: launcher_name(FULL), FRONT: front_name()}
 
 
 def _read(path: str) -> bytes:

@@ -1,5 +1,5 @@
 /*
- * The few functions of the C library that the launcher calls, straight upon the kernel.
+ * The few functions of the C library that the launcher and the front call, straight upon the kernel.
  *
  * A C library asks the processor dozens of questions before `main`. In a virtual machine each of them is an exit to the
  * host, and together they take longer than everything the launcher does before its program runs. Linked with this file
@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -21,6 +22,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 int main(int count, char **words);
@@ -77,9 +79,12 @@ _Noreturn void _exit(int code)
 		enter(SYS_exit_group, code, 0, 0, 0, 0, 0);
 }
 
-/* The kernel leaves the number of words on the stack, and the words behind it. */
+char **environ;
+
+/* The kernel leaves the number of words on the stack, behind it the words, a zero, and the environment. */
 __attribute__((used)) _Noreturn void begin(long *stack)
 {
+	environ = (char **)(stack + 1 + stack[0] + 1);
 	_exit(main((int)stack[0], (char **)(stack + 1)));
 }
 
@@ -126,14 +131,35 @@ int chdir(const char *path)
 	return (int)CALL(SYS_chdir, path, 0, 0, 0, 0, 0);
 }
 
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	return (int)CALL(SYS_clock_gettime, clock, now, 0, 0, 0, 0);
+}
+
 int close(int descriptor)
 {
 	return (int)CALL(SYS_close, descriptor, 0, 0, 0, 0, 0);
 }
 
+int connect(int socket, const struct sockaddr *address, socklen_t length)
+{
+	return (int)CALL(SYS_connect, socket, address, length, 0, 0, 0);
+}
+
+int dup3(int from, int to, int flags)
+{
+	return (int)CALL(SYS_dup3, from, to, flags, 0, 0, 0);
+}
+
 int execve(const char *path, char *const words[], char *const variables[])
 {
 	return (int)CALL(SYS_execve, path, words, variables, 0, 0, 0);
+}
+
+int faccessat(int directory, const char *path, int rights, int flags)
+{
+	(void)flags; /* the kernel's own call has none */
+	return (int)CALL(SYS_faccessat, directory, path, rights, 0, 0, 0);
 }
 
 int fchdir(int descriptor)
@@ -156,6 +182,11 @@ int fcntl(int descriptor, int command, ...)
 	return (int)CALL(SYS_fcntl, descriptor, command, argument, 0, 0, 0);
 }
 
+int flock(int descriptor, int operation)
+{
+	return (int)CALL(SYS_flock, descriptor, operation, 0, 0, 0, 0);
+}
+
 pid_t fork(void)
 {
 	return (pid_t)CALL(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
@@ -164,6 +195,31 @@ pid_t fork(void)
 int fstat(int descriptor, struct stat *found)
 {
 	return (int)CALL(SYS_fstat, descriptor, found, 0, 0, 0, 0);
+}
+
+int futimens(int descriptor, const struct timespec times[2])
+{
+	return (int)CALL(SYS_utimensat, descriptor, 0, times, 0, 0, 0);
+}
+
+gid_t getegid(void)
+{
+	return (gid_t)CALL(SYS_getegid, 0, 0, 0, 0, 0, 0);
+}
+
+uid_t geteuid(void)
+{
+	return (uid_t)CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0);
+}
+
+gid_t getgid(void)
+{
+	return (gid_t)CALL(SYS_getgid, 0, 0, 0, 0, 0, 0);
+}
+
+uid_t getuid(void)
+{
+	return (uid_t)CALL(SYS_getuid, 0, 0, 0, 0, 0, 0);
 }
 
 pid_t getpid(void)
@@ -184,6 +240,11 @@ int getrlimit(__rlimit_resource_t which, struct rlimit *limit)
 int setrlimit(__rlimit_resource_t which, const struct rlimit *limit)
 {
 	return (int)CALL(SYS_prlimit64, 0, which, limit, 0, 0, 0);
+}
+
+int getsockopt(int socket, int level, int option, void *restrict value, socklen_t *restrict length)
+{
+	return (int)CALL(SYS_getsockopt, socket, level, option, value, length, 0);
 }
 
 int ioctl(int descriptor, unsigned long request, ...)
@@ -216,6 +277,11 @@ int raise(int number)
 int listen(int socket, int backlog)
 {
 	return (int)CALL(SYS_listen, socket, backlog, 0, 0, 0, 0);
+}
+
+int memfd_create(const char *name, unsigned flags)
+{
+	return (int)CALL(SYS_memfd_create, name, flags, 0, 0, 0, 0);
 }
 
 int mkdirat(int directory, const char *path, mode_t mode)
@@ -272,9 +338,24 @@ int prctl(int option, ...)
 	return (int)CALL(SYS_prctl, option, a[0], a[1], a[2], a[3], 0);
 }
 
+ssize_t pwrite(int descriptor, const void *bytes, size_t length, off_t offset)
+{
+	return CALL(SYS_pwrite64, descriptor, bytes, length, offset, 0, 0);
+}
+
 ssize_t read(int descriptor, void *bytes, size_t length)
 {
 	return CALL(SYS_read, descriptor, bytes, length, 0, 0, 0);
+}
+
+ssize_t readlink(const char *restrict path, char *restrict into, size_t room)
+{
+	return CALL(SYS_readlinkat, AT_FDCWD, path, into, room, 0, 0);
+}
+
+ssize_t recvmsg(int socket, struct msghdr *message, int flags)
+{
+	return CALL(SYS_recvmsg, socket, message, flags, 0, 0, 0);
 }
 
 ssize_t write(int descriptor, const void *bytes, size_t length)
@@ -295,6 +376,11 @@ ssize_t sendmsg(int socket, const struct msghdr *message, int flags)
 int setpgid(pid_t process, pid_t group)
 {
 	return (int)CALL(SYS_setpgid, process, group, 0, 0, 0, 0);
+}
+
+pid_t setsid(void)
+{
+	return (pid_t)CALL(SYS_setsid, 0, 0, 0, 0, 0, 0);
 }
 
 int sethostname(const char *name, size_t length)
@@ -335,6 +421,19 @@ pid_t waitpid(pid_t process, int *status, int options)
 /* ---- Signals: the kernel's set of them has 64 bits, the library's more ------------------------------------------- */
 
 #define SET_SIZE 8
+
+int sigemptyset(sigset_t *set)
+{
+	for (size_t each = 0; each < sizeof set->__val / sizeof set->__val[0]; each++)
+		set->__val[each] = 0;
+	return 0;
+}
+
+int sigaddset(sigset_t *set, int number)
+{
+	set->__val[0] |= 1UL << (number - 1);
+	return 0;
+}
 
 int sigfillset(sigset_t *set)
 {
@@ -401,6 +500,13 @@ int strcmp(const char *one, const char *other)
 	while (*one && *one == *other)
 		one++, other++;
 	return (unsigned char)*one - (unsigned char)*other;
+}
+
+int strncmp(const char *one, const char *other, size_t length)
+{
+	for (; length && *one && *one == *other; length--)
+		one++, other++;
+	return length ? (unsigned char)*one - (unsigned char)*other : 0;
 }
 
 char *strchr(const char *text, int letter)
@@ -501,58 +607,4 @@ int snprintf(char *to, size_t room, const char *form, ...)
 	if (room)
 		to[(size_t)length < room ? (size_t)length : room - 1] = 0;
 	return length;
-}
-
-/* ---- What only the full launcher can do -------------------------------------------------------------------------- */
-
-_Noreturn void fail(int code, const char *step, const char *what);
-
-void prepare_to_trace(const char *calls, size_t length)
-{
-	(void)calls, (void)length;
-	errno = ENOSYS;
-	fail(125, "trace", "");
-}
-
-void be_traced(void)
-{
-}
-
-void trace(pid_t program, int control)
-{
-	(void)program, (void)control;
-}
-
-int traced(pid_t who, int status)
-{
-	(void)who, (void)status;
-	return 0;
-}
-
-void prepare_to_broker(const char *stand_in, int control)
-{
-	(void)stand_in, (void)control;
-	errno = ENOSYS;
-	fail(125, "broker", "");
-}
-
-void open_for_business(void)
-{
-}
-
-int attend(siginfo_t *got)
-{
-	(void)got;
-	return -1;
-}
-
-int brokered(pid_t ended, int status)
-{
-	(void)ended, (void)status;
-	return 0;
-}
-
-void stand_in_if_asked(char **words)
-{
-	(void)words;
 }

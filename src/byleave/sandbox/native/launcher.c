@@ -46,7 +46,7 @@ _Noreturn void fail(int code, const char *step, const char *what)
 	_exit(code);
 }
 
-static int must(int result, const char *step, const char *what)
+int must(int result, const char *step, const char *what)
 {
 	if (result < 0)
 		fail(NOT_SET_UP, step, what);
@@ -124,6 +124,24 @@ static void do_namespaces(struct program *at)
 	write_file("/proc/self/gid_map", gids);
 }
 
+static void do_join(struct program *at)
+{
+	(void)at;
+	join_session(control);
+}
+
+static void do_adopt(struct program *at)
+{
+	(void)at;
+	adopt_session(control);
+}
+
+static void do_hold(struct program *at)
+{
+	(void)at;
+	hold_session();
+}
+
 /* ---- The view of the file system --------------------------------------------------------------------------------- */
 
 static int host = -1; /* the root directory of the host, until the pivot */
@@ -146,9 +164,86 @@ static int open_host(const char *path)
 	return open_at(host, path, O_PATH | O_NOFOLLOW, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 }
 
+/* What is mounted below the /tmp of a session. The other runs can exchange the directories on the way there while we
+ * build, so that one part of a plan would be done to what is shown and the next to something of theirs. A path below such
+ * a mount begins at the mount itself. */
+static struct pinned {
+	const char *path;
+	int place;
+} pins[MOST_PINS];
+static unsigned pinned;
+static const char *shared_at;
+
+/* What lies behind a path that another one begins with, by whole names; NULL if it does not. */
+static const char *rest_of(const char *path, const char *above)
+{
+	for (; *above; path++, above++)
+		if (*path != *above)
+			return NULL;
+	return *path && *path != '/' ? NULL : path;
+}
+
+/* Return where a path of the view begins, and move it on to what lies below. */
+static int beginning_of(const char **path)
+{
+	for (unsigned each = pinned; each-- > 0;) {
+		const char *rest = rest_of(*path, pins[each].path);
+		if (rest) {
+			*path = rest;
+			return pins[each].place;
+		}
+	}
+	return view;
+}
+
+/* Keep hold of a directory that is about to be mounted at a path. */
+static void pin(int tree, const char *path)
+{
+	struct stat found;
+
+	if (!shared_at || !rest_of(path, shared_at) || fstat(tree, &found) < 0 || !S_ISDIR(found.st_mode))
+		return;
+	for (unsigned each = 0; each < pinned; each++)
+		if (rest_of(path, pins[each].path))
+			return;
+	if (pinned == MOST_PINS) {
+		errno = E2BIG;
+		fail(NOT_SET_UP, "place", path);
+	}
+	pins[pinned].place = must(fcntl(tree, F_DUPFD_CLOEXEC, (long)LAST_OF_OURS + 1), "place", path);
+	pins[pinned++].path = path;
+}
+
+static int open_within(const char *path, uint64_t flags)
+{
+	int root = beginning_of(&path);
+
+	return open_at(root, path, flags, BENEATH);
+}
+
 static int open_view(const char *path)
 {
-	return open_at(view, path, O_PATH | O_NOFOLLOW, BENEATH);
+	return open_within(path, O_PATH | O_NOFOLLOW);
+}
+
+/* Find the same places in a copy of the view, in which the old ones are not mounted. */
+static void pin_again(void)
+{
+	unsigned count = pinned;
+
+	pinned = 0;
+	for (unsigned each = 0; each < count; each++) {
+		struct stat before, now;
+		int place = must(open_at(view, pins[each].path, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH), "place", pins[each].path);
+		if (fstat(pins[each].place, &before) < 0 || fstat(place, &now) < 0 || before.st_dev != now.st_dev ||
+		    before.st_ino != now.st_ino) {
+			errno = ESTALE;
+			fail(NOT_SET_UP, "place", pins[each].path);
+		}
+		close(pins[each].place);
+		pins[each].place = place;
+	}
+	pinned = count;
 }
 
 /* Open the directory that holds `path` in the view, and point `name` at the last name; -1 if there is none. */
@@ -164,7 +259,7 @@ static int find_parent(const char *path, const char **name)
 	}
 	memcpy(parent, path, (size_t)(slash - path));
 	parent[slash - path] = 0;
-	return open_at(view, parent, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH);
+	return open_within(parent, O_PATH | O_NOFOLLOW | O_DIRECTORY);
 }
 
 static int open_parent(const char *path, const char **name)
@@ -236,13 +331,14 @@ static void do_root(struct program *at)
  * it is. Every name is looked up in the directory that was opened before it, and none of them through a link. */
 static void make_directory(const char *path, mode_t mode)
 {
-	int at = open_at(view, path, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH);
+	const char *below = path;
+	int root = beginning_of(&below), at = open_at(root, below, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH);
 
 	if (at < 0)
-		at = must(open_view("/"), "directory", path);
+		at = must(open_at(root, "/", O_PATH | O_DIRECTORY, BENEATH), "directory", path);
 	else
-		path = ""; /* it is there */
-	for (const char *name = *path ? path + 1 : path, *end; *name; name = end + (*end == '/')) {
+		below = ""; /* it is there */
+	for (const char *name = *below ? below + 1 : below, *end; *name; name = end + (*end == '/')) {
 		char one[NAME_MAX + 1];
 		end = strchr(name, '/');
 		end = end ? end : name + strlen(name);
@@ -256,9 +352,9 @@ static void make_directory(const char *path, mode_t mode)
 		if (mkdirat(at, one, *end ? 0755 : mode) < 0 && errno != EEXIST)
 			fail(NOT_SET_UP, "directory", path);
 		umask(before);
-		int below = must(open_at(at, one, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH), "directory", path);
+		int next = must(open_at(at, one, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH), "directory", path);
 		close(at);
-		at = below;
+		at = next;
 	}
 	close(at);
 }
@@ -270,12 +366,19 @@ static void do_directory(struct program *at)
 	make_directory(path, (mode_t)number(at));
 }
 
+/* Whether a name is left from an earlier run of the session, which shares its /tmp: what is mounted there covers it. */
+static int is_left_over(int result)
+{
+	return result < 0 && errno == EEXIST && session_alive >= 0;
+}
+
 static void do_link(struct program *at)
 {
 	const char *target = word(at), *path = word(at), *name;
-	int parent = open_parent(path, &name);
+	int parent = open_parent(path, &name), made = symlinkat(target, parent, name);
 
-	must(symlinkat(target, parent, name), "link", path);
+	if (!is_left_over(made))
+		must(made, "link", path);
 	close(parent);
 }
 
@@ -286,8 +389,13 @@ static void do_file(struct program *at)
 	size_t length;
 	const char *content = text(at, &length), *name;
 	int parent = open_parent(path, &name);
-	int file = must(openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600), "file", path);
+	int file = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
+	if (!length && is_left_over(file)) {
+		close(parent);
+		return;
+	}
+	must(file, "file", path);
 	if (length)
 		must((int)write(file, content, length), "file", path);
 	must(fchmod(file, mode), "file", path);
@@ -295,10 +403,10 @@ static void do_file(struct program *at)
 	close(parent);
 }
 
-/* Move a mount that is attached nowhere to a place of the view, which exists. If it is a link, it is not followed. */
-static int try_to_move(int tree, const char *path)
+/* Move a mount that is attached nowhere to an open place. */
+static int mounted(int tree, int where)
 {
-	int where = open_view(path), done = -1;
+	int done = -1;
 
 	if (where >= 0)
 		done = (int)syscall(SYS_move_mount, tree, "", where, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
@@ -310,14 +418,18 @@ static int try_to_move(int tree, const char *path)
 	return done;
 }
 
-static void move(int tree, const char *path)
+/* The same to a path of the view, which exists. If it is a link, it is not followed. */
+static int try_to_move(int tree, const char *path)
 {
-	must(try_to_move(tree, path), "place", path);
+	return mounted(tree, open_view(path));
 }
 
 static void attach(int tree, uint64_t set, int recursive, const char *path)
 {
-	move(limited(tree, set, recursive, path), path);
+	limited(tree, set, recursive, path);
+	int where = must(open_view(path), "place", path);
+	pin(tree, path);
+	must(mounted(tree, where), "place", path);
 }
 
 /* Copy what an open place shows, as a mount that is attached nowhere yet. */
@@ -342,9 +454,10 @@ static void do_bind(struct program *at)
 	close(place);
 }
 
-/* Cover a place of the view with something of the view, which is empty. Many places are covered by the same few things:
- * each gets its attributes once, by a mount upon itself, and every copy of that has them. */
-static void cover_place(const char *what, const char *path, uint64_t set)
+/* Cover a place of the view with something of the view, which is empty; below 0 if that place is not there. Many places
+ * are covered by the same few things: each gets its attributes once, by a mount upon itself, and every copy of that has
+ * them. */
+static int cover_place(const char *what, const char *path, uint64_t set)
 {
 	static struct {
 		const char *what;
@@ -367,28 +480,24 @@ static void cover_place(const char *what, const char *path, uint64_t set)
 		ready[each].what = what;
 		ready[each].set = set;
 	}
-	move(copied(ready[each].place, 0, path), path);
+	return try_to_move(copied(ready[each].place, 0, path), path);
 }
 
 static void do_cover(struct program *at)
 {
 	const char *what = word(at), *path = word(at);
 
-	cover_place(what, path, number(at));
+	must(cover_place(what, path, number(at)), "place", path);
 }
 
-/* Cover a file of the kernel's, if this kernel still has it: modules come and go. */
+/* Cover a file of the kernel's or of the system's, if it is still there: modules come and go, and so do the temporary
+ * files of what installs packages. */
 static void do_shade(struct program *at)
 {
 	const char *what = word(at), *path = word(at);
-	uint64_t set = number(at);
-	int place = open_view(path);
 
-	if (place < 0 && errno == ENOENT)
-		return;
-	must(place, "cover", path);
-	close(place);
-	cover_place(what, path, set);
+	if (cover_place(what, path, number(at)) < 0 && errno != ENOENT)
+		fail(NOT_SET_UP, "cover", path);
 }
 
 /* Take rights away from a mount whose inside is finished. */
@@ -425,6 +534,16 @@ static void do_mount(struct program *at)
 	attach(made_mount(kind, options, length, path), set, 0, path);
 }
 
+/* Show the directory that all runs of an agent session share. */
+static void do_shared(struct program *at)
+{
+	const char *path = word(at);
+
+	attach(session_tmp, number(at), 0, path);
+	session_tmp = -1;
+	shared_at = path;
+}
+
 /* Make the view the root of everything, and let go of the host's. */
 static void do_pivot(struct program *at)
 {
@@ -449,6 +568,9 @@ static void do_pivot(struct program *at)
 static struct guard {
 	const char *path, *cover; /* no cover: the place itself, with fewer rights */
 	uint64_t set, held; /* held: nothing may come into being here */
+	const char *content; /* of the file that holds the name, if it is one */
+	size_t length;
+	int made_anew; /* what holds the name came while the program ran: the program may have it open */
 } guards[MOST_GUARDS];
 static unsigned guarded;
 static int watching = -1;
@@ -457,6 +579,7 @@ static void do_guard(struct program *at)
 {
 	struct guard each = {.path = word(at), .cover = word(at), .set = number(at), .held = number(at)};
 
+	each.content = text(at, &each.length);
 	if (guarded == MOST_GUARDS) {
 		errno = E2BIG;
 		fail(NOT_SET_UP, "guard", each.path);
@@ -495,10 +618,26 @@ static int watch_cheaply(int directory)
 	return 1;
 }
 
+/* Begin to be reported to by inotify; says whether that works. */
+static int begin_to_watch(void)
+{
+	if (watching < 0)
+		watching = (int)syscall(SYS_inotify_init1, IN_NONBLOCK | IN_CLOEXEC);
+	return watching >= 0 && fcntl(watching, F_SETOWN, (long)getpid()) >= 0 &&
+	       fcntl(watching, F_SETFL, (long)(O_ASYNC | O_NONBLOCK)) >= 0;
+}
+
+static int watch(int place, uint32_t news)
+{
+	char opened[64];
+
+	snprintf(opened, sizeof opened, "/proc/self/fd/%d", place);
+	return (int)syscall(SYS_inotify_add_watch, watching, opened, news);
+}
+
 /* Watch the directory around a place; watching it twice is watching it once. */
 static void watch_around(const char *path)
 {
-	char opened[64];
 	const char *name;
 	int above = find_parent(path, &name);
 	int directory = above < 0 ? -1 : open_at(above, ".", O_RDONLY | O_DIRECTORY, BENEATH);
@@ -512,14 +651,8 @@ static void watch_around(const char *path)
 	}
 	if (watching < 0 && watch_cheaply(directory))
 		return;
-	if (watching < 0) {
-		watching = must((int)syscall(SYS_inotify_init1, IN_NONBLOCK | IN_CLOEXEC), "guard", "");
-		must(fcntl(watching, F_SETOWN, (long)getpid()), "guard", "");
-		must(fcntl(watching, F_SETFL, (long)(O_ASYNC | O_NONBLOCK)), "guard", "");
-	}
-	const uint32_t news = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR;
-	snprintf(opened, sizeof opened, "/proc/self/fd/%d", directory);
-	must((int)syscall(SYS_inotify_add_watch, watching, opened, news), "guard", path);
+	if (!begin_to_watch() || watch(directory, IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR) < 0)
+		fail(NOT_SET_UP, "guard", path);
 	close(directory);
 }
 
@@ -540,12 +673,55 @@ static int state_of(const char *path)
 static int is_empty(const char *path)
 {
 	char names[256]; /* more than two entries, or a longer name than `..`, is something */
-	int directory = open_at(view, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, BENEATH);
+	int directory = open_within(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 	long length = directory < 0 ? -1 : syscall(SYS_getdents64, directory, names, sizeof names);
 
 	if (directory >= 0)
 		close(directory);
 	return length >= 0 && length <= 2 * 24; /* `.` and `..` take 24 bytes each */
+}
+
+/* Whether a name is held by a file as byleave makes it (sandbox/reserved_names.py). A later run does that where a process
+ * outside has removed it. */
+static int is_held_by_file(const struct guard *guard)
+{
+	char content[16];
+	struct stat found;
+	int file = open_within(guard->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+	int same = file >= 0 && fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_nlink == 1 &&
+	           (found.st_mode & 07777) == 0444 && guard->length < sizeof content &&
+	           read(file, content, sizeof content) == (ssize_t)guard->length;
+
+	for (size_t each = 0; same && each < guard->length; each++)
+		same = content[each] == guard->content[each];
+	if (file >= 0)
+		close(file);
+	return same;
+}
+
+/* Such a file may have been made by the program, or opened by it before it was mounted: then the mount does not keep it
+ * from changes. So the file itself is watched, by whatever name or descriptor it is reached. Says whether it is as it was
+ * made after that. */
+static int watch_file(const struct guard *guard)
+{
+	int place = open_view(guard->path);
+	int watched = place >= 0 && begin_to_watch() && watch(place, IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE) >= 0;
+
+	if (place >= 0)
+		close(place);
+	return watched && is_held_by_file(guard);
+}
+
+/* Take away the mount upon a place. */
+static void uncover(const struct guard *guard)
+{
+	char opened[64];
+	int place = open_view(guard->path);
+
+	snprintf(opened, sizeof opened, "/proc/self/fd/%d", place);
+	if (place < 0 || umount2(opened, MNT_DETACH) < 0)
+		fail(NOT_SET_UP, "guard", guard->path);
+	close(place);
 }
 
 /* A process outside removed what held a name, and something else has it now: it is kept, under a name that nothing runs
@@ -596,13 +772,20 @@ static void renew(void)
 			watch_around(guard->path); /* the directory around it may be another one by now */
 			state = state_of(guard->path);
 		}
+		if (state == MOUNTED && guard->made_anew && !is_held_by_file(guard)) {
+			uncover(guard);
+			put_aside(guard);
+			guard->made_anew = 0;
+			continue;
+		}
 		if (state != OPEN)
 			continue;
 		if (brokering) { /* the program has a view of its own, into which we cannot mount */
 			errno = ESTALE;
 			fail(NOT_SET_UP, "exchanged", guard->path);
 		}
-		if (guard->held && !is_mask(guard) && !is_empty(guard->path))
+		int as_made = guard->held && !*guard->cover && is_held_by_file(guard);
+		if (guard->held && !is_mask(guard) && !as_made && !is_empty(guard->path))
 			put_aside(guard);
 		int place = open_view(guard->path);
 		if (place < 0 && is_missing())
@@ -619,6 +802,12 @@ static void renew(void)
 			close(cover);
 		close(place);
 		watch_around(guard->path);
+		guard->made_anew = as_made;
+		if (as_made && state_of(guard->path) == MOUNTED && !watch_file(guard)) {
+			uncover(guard);
+			put_aside(guard);
+			guard->made_anew = 0;
+		}
 	}
 }
 
@@ -639,6 +828,7 @@ static void do_detach(struct program *at)
 	must(unshare(CLONE_NEWNS), "detach", "");
 	host = must(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), "detach", "/");
 	view = must(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), "detach", "/");
+	pin_again();
 }
 
 /* ---- What else the init sets up ---------------------------------------------------------------------------------- */
@@ -822,19 +1012,37 @@ static void do_restrict(struct program *at)
 	ruleset = -1;
 }
 
-static void do_seccomp(struct program *at)
+static struct sock_fprog filter_from(struct program *at)
 {
+	static struct sock_filter filter[512];
 	size_t length;
 	const char *code = text(at, &length);
-	struct sock_filter filter[512];
-	struct sock_fprog program = {.len = (unsigned short)(length / sizeof filter[0]), .filter = filter};
 
 	if (length > sizeof filter || length % sizeof filter[0]) {
 		errno = E2BIG;
 		fail(NOT_SET_UP, "seccomp", "");
 	}
 	memcpy(filter, code, length);
+	return (struct sock_fprog){.len = (unsigned short)(length / sizeof filter[0]), .filter = filter};
+}
+
+static void do_seccomp(struct program *at)
+{
+	struct sock_fprog program = filter_from(at);
+
 	must((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program), "seccomp", "");
+}
+
+static void do_notes(struct program *at)
+{
+	prepare_to_note(word(at));
+}
+
+static void do_notify(struct program *at)
+{
+	struct sock_fprog program = filter_from(at);
+
+	be_stopped(&program);
 }
 
 /* ---- The program ------------------------------------------------------------------------------------------------- */
@@ -943,17 +1151,22 @@ static _Noreturn void keep(pid_t init)
 
 	sigfillset(&all);
 	int signals = must(signalfd(-1, &all, SFD_CLOEXEC), "keeper", "");
-	struct pollfd watched[] = {{.fd = signals, .events = POLLIN}, {.fd = control, .events = 0}};
+	/* The caller's streams are the program's: who waits for their end does not wait for us. */
+	for (int stream = 0; stream < 3; stream++)
+		close(stream);
+	struct pollfd watched[] = {
+		{.fd = signals, .events = POLLIN}, {.fd = control, .events = 0}, {.fd = session_alive, .events = 0}};
 
 	for (;;) {
 		struct signalfd_siginfo got;
 		int status;
-		if (poll(watched, 2, -1) < 0 && errno != EINTR)
+		if (poll(watched, 3, -1) < 0 && errno != EINTR)
 			kill(init, SIGKILL);
-		if (watched[1].revents) { /* the process that started us is gone */
-			kill(init, SIGKILL);
-			watched[1].fd = -1;
-		}
+		for (int each = 1; each < 3; each++)
+			if (watched[each].revents) { /* the process that started us is gone, or the session has ended */
+				kill(init, SIGKILL);
+				watched[each].fd = -1;
+			}
 		if (!(watched[0].revents & POLLIN) || read(signals, &got, sizeof got) != (ssize_t)sizeof got)
 			continue;
 		if (got.ssi_signo == SIGCHLD) {
@@ -1012,17 +1225,52 @@ static void do_broker(struct program *at)
 	brokering = 1;
 }
 
+static void do_hide(struct program *at)
+{
+	const char *directory = word(at);
+
+	hide_name(directory, word(at));
+}
+
+static int lasting; /* whether what the program leaves behind goes on after its end */
+
+static void do_lasting(struct program *at)
+{
+	(void)at;
+	lasting = 1;
+}
+
+static void send_status(int status)
+{
+	char text[16];
+	int length = snprintf(text, sizeof text, "S%d", status);
+
+	send(control, text, (size_t)length, MSG_NOSIGNAL);
+}
+
 /* Where there is no keeper, the process that started us gets the status from here. */
 static void report_status(int status)
 {
-	char text[16];
-
-	if (shared_status) {
+	if (shared_status)
 		*shared_status = status;
-		return;
-	}
-	int length = snprintf(text, sizeof text, "S%d", status);
-	send(control, text, (size_t)length, MSG_NOSIGNAL);
+	else
+		send_status(status);
+}
+
+/* The program shares its working directory with us, so that we know the last one however it ends. What it starts does
+ * not. A program that is detached has left us before it was started. */
+static pid_t forked_beside_us(void)
+{
+	return must((pid_t)syscall(SYS_clone, CLONE_FS | SIGCHLD, 0, 0, 0, 0), "fork", "");
+}
+
+static void report_directory(void)
+{
+	char text[1 + PATH_MAX] = "C";
+	long length = syscall(SYS_getcwd, text + 1, sizeof text - 1); /* with the zero at its end */
+
+	if (length > 1)
+		send(control, text, (size_t)length, MSG_NOSIGNAL);
 }
 
 static void do_spawn(struct program *at)
@@ -1031,8 +1279,11 @@ static void do_spawn(struct program *at)
 	sigset_t all;
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	pid_t init = getpid(), program = forked();
+	int hiding = !tracing && !brokering && prepare_to_list();
+	pid_t init = getpid(), program = brokering ? forked() : forked_beside_us();
 	if (program == 0) {
+		if (hiding)
+			be_listed();
 		if (tracing)
 			be_traced();
 		/* Where no namespace ends with the init, the program at least does. */
@@ -1055,30 +1306,46 @@ static void do_spawn(struct program *at)
 		close(stream);
 	if (brokering)
 		open_for_business();
-	for (;;) {
+	if (hiding)
+		hiding = begin_to_list();
+	for (int ended_as = -1;;) {
 		siginfo_t got;
 		int status;
-		if ((brokering ? attend(&got) : sigwaitinfo(&all, &got)) < 0)
+		if ((brokering ? attend(&got) : hiding ? attend_listing(&got, control) : sigwaitinfo(&all, &got)) < 0)
 			continue;
 		if (got.si_signo == NEWS) {
 			renew();
 			continue;
 		}
 		if (got.si_signo != SIGCHLD) {
-			if (was_sent_to_us(got.si_code))
+			if (program && was_sent_to_us(got.si_code))
 				pass_on_to(program, got.si_signo);
 			continue;
 		}
 		int news = 0;
-		for (pid_t ended; news < MOST_NEWS && (ended = waitpid(-1, &status, WNOHANG)) > 0; news++) {
+		pid_t ended = 1;
+		for (; news < MOST_NEWS && (ended = waitpid(-1, &status, WNOHANG)) > 0; news++) {
 			if ((tracing && traced(ended, status)) || (brokering && brokered(ended, status)))
 				continue;
 			if (ended == program) {
 				if (guarded)
 					renew(); /* of what the program did last */
+				if (!brokering)
+					report_directory();
 				report_status(status);
-				_exit(0); /* the kernel ends whatever is left in here */
+				if (!lasting)
+					_exit(0); /* the kernel ends whatever is left in here */
+				program = 0;
+				if (chdir("/") < 0) /* so that we keep no directory of the program in use */
+					_exit(NOT_SET_UP);
+				ended_as = status;
 			}
+		}
+		if (!program && ended < 0) /* nothing is left */
+			_exit(0);
+		if (ended == 0 && ended_as >= 0) { /* something is: the program's own end is reported first, and once */
+			send_status(ended_as);
+			ended_as = -1;
 		}
 		if (news == MOST_NEWS) /* a program that is traced may have news without end: look at other signals as well */
 			raise(SIGCHLD);
@@ -1112,7 +1379,9 @@ static const struct {
 	{"seal", do_seal},             {"trace", do_trace},       {"report", do_report},
 	{"noexec", do_noexec},         {"detach", do_detach},       {"broker", do_broker},
 	{"guard", do_guard},           {"watch", do_watch},
-	{"shade", do_shade},
+	{"shade", do_shade},           {"join", do_join},         {"lasting", do_lasting},
+	{"shared", do_shared},         {"adopt", do_adopt},       {"hold", do_hold},
+	{"hide", do_hide},             {"notes", do_notes},       {"notify", do_notify},
 };
 
 /* Do the steps of a program, until one of them runs something else. Errors go out on a socket. */

@@ -39,7 +39,7 @@ enum { LAST_OF_OURS = 5 };
 enum { FOR_ALL = 64 };
 
 /* Places that are mounted anew when a process outside exchanges them, the signal that says so, and what covers them. */
-enum { MOST_GUARDS = 8192, MOST_DIRECTORIES = 200, NEWS = SIGIO };
+enum { MOST_GUARDS = 8192, MOST_DIRECTORIES = 200, MOST_PINS = 64, NEWS = SIGIO };
 #define COVER_DIRECTORY "/.byleave/void"
 #define COVER_FILE "/.byleave/blank"
 
@@ -145,6 +145,30 @@ struct landlock_beneath {
 _Noreturn void fail(int code, const char *step, const char *what);
 _Noreturn void end_as(int status);
 _Noreturn void play(int program, int errors);
+int must(int result, const char *step, const char *what);
+
+/* session.c: share a network and a /tmp with the other runs of an agent session. */
+extern int session_tmp;   /* a mount that is attached nowhere yet; -1 outside of a session */
+extern int session_alive; /* a pipe that ends with the session; the same */
+void join_session(int control);
+void adopt_session(int control);
+_Noreturn void hold_session(void);
+int receive_descriptors(int from, int *descriptors, unsigned count);
+int send_descriptors(int to, char kind, const int *descriptors, unsigned count);
+
+/* listing.c: keep names that are held out of lists of directories. It has the one descriptor by which the kernel reports
+ * calls of the program, and hands notes.c those that are not about lists. */
+void hide_name(const char *directory, const char *name);
+int prepare_to_list(void);                       /* whether there is anything to hide or to note */
+void be_listed(void);                            /* in the program */
+int begin_to_list(void);                         /* in its parent: whether there is anything to do */
+int attend_listing(siginfo_t *got, int control); /* wait for a signal, and attend to those calls meanwhile */
+void be_stopped(const struct sock_fprog *filter); /* in the program: stop at the calls that the filter names */
+
+/* notes.c: report what a program tries to write where all is read-only. */
+void prepare_to_note(const char *root);
+int is_noting(void);
+void note_call(int control, int number, const uint64_t *arguments, pid_t thread);
 
 /* trace.c: watch a program, and report on the control socket what it was refused. */
 void prepare_to_trace(const char *calls, size_t length);

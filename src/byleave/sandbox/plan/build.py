@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from byleave.core.access import PUBLIC, Default
+from byleave.core.access import NAMED, PUBLIC, Default
 from byleave.core.action import FileAction
-from byleave.core.closed_places import ClosedPlaces
+from byleave.core.closed_places import Covered
 from byleave.core.command_rules import CommandTable
 from byleave.core.decide import decide
 from byleave.core.decision import ALLOW
 from byleave.core.env_rules import EnvTable
 from byleave.core.fs_rules import CAPABILITIES, WRITES, FsTarget, is_under
+from byleave.core.place_access import closed_places
 from byleave.errors import SandboxError
 from byleave.sandbox import host
+from byleave.sandbox.plan.closed_files import cover_closed, too_much
 from byleave.sandbox.plan.filesystem_view import Eyes, TooMuchToCoverError, find_places
 from byleave.sandbox.plan.plan import (
     DIRECTORY,
@@ -40,22 +42,17 @@ from byleave.sandbox.plan.plan import (
 from byleave.sandbox.plan.private_files import prefix_secrets, started_among, without_chosen
 from byleave.sandbox.plan.protected_paths import ProtectedBelow, keep_protected, protected_below
 from byleave.text import quoted
-from byleave.workspace.closed_paths import covered_below
-from byleave.workspace.resolve import Root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
 
     from byleave.core.access import Access
-    from byleave.core.closed_places import Covered
+    from byleave.core.closed_places import ClosedPlaces
     from byleave.core.policy import CompiledPolicy
     from byleave.sandbox.plan.filesystem_view import FilesystemView
     from byleave.sandbox.plan.plan import AllowedPrograms, Approximation
 
 _MOST_LINKS = 1000  # of one directory
-_MOST_COVERED = 1000  # files that patterns of rules match: each is a mount of its own
-_MOST_ENTRIES = 2_000_000  # names that are looked at for them: some seconds
-_LONGEST_LOOK = 20.0  # seconds
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 -- empty ones of the sandbox's own
 
 
@@ -70,7 +67,9 @@ class Seen(Struct, frozen=True):
         """Whether everything is as it was."""
         if not all(host.look(path) == kind for path, kind in self.kinds.items()):
             return False
-        return all(_cover(self.root, closed, start, named) == found for closed, start, named, found in self.covered)
+        return all(
+            cover_closed(self.root, closed, start, named) == found for closed, start, named, found in self.covered
+        )
 
     def has_no_link(self, root: str, path: str) -> bool:
         """Whether every name on the way to a relative path was seen, and none was a link."""
@@ -134,16 +133,46 @@ def make_plan(
         in_order([*places, *elsewhere, *_own(request, places)]),
         (*links, *needed.links),
         (*found.held, *names),
-        _network(access),
-        tuple(_variables(access)),
-        commands,
-        request.limits,
-        request.home,
-        (*found.approximate, *kept.approximate, *_approximations(programs, commands, request.root)),
-        programs,
-        (*((path, "") for path in found.links), *kept.links),
+        network=_network(access),
+        reaches_nothing=access.net is NAMED,
+        variables=tuple(_variables(access)),
+        commands=commands,
+        limits=request.limits,
+        home=request.home,
+        approximate=(*found.approximate, *kept.approximate, *_approximations(programs, commands, request.root)),
+        programs=programs,
+        kept_links=(*((path, "") for path in found.links), *kept.links),
+        session=request.session,
     )
     return plan, Seen(kinds, tuple(noted.found), request.root)
+
+
+def rehearse_plan(policy: CompiledPolicy, tool: str, root: str) -> None:
+    """Ask the policy what `make_plan` asks it, so that it knows the answers when they are needed.
+
+    A name that is there now may be reserved by a sandbox that runs: so they are asked of an empty workspace as well.
+    """
+    if tool not in policy.views[0].tools:
+        return
+
+    def look_at_empty(path: str) -> str | None:
+        return DIRECTORY if is_under(root, path) else None
+
+    def begin(closed: ClosedPlaces, start: str, _named: str) -> Covered:
+        closed.begin(start)
+        return Covered()
+
+    for look in (host.look, look_at_empty):
+        find_places(policy, tool, root, Eyes(look, _no_files, host.follow, begin))
+    _closed, closing = _closing(policy, root, None)
+    for path in host.SYSTEM:
+        closing.begin(path)
+
+
+def _closing(policy: CompiledPolicy, root: str, agent: str | None) -> tuple[dict[str, ClosedPlaces], ClosedPlaces]:
+    """Return the places that rules close to each capability, and those that they close to any."""
+    closed = {name: closed_places(policy, (op_of(name),), root, agent) for name in CAPABILITIES}
+    return closed, closed_places(policy, tuple(op_of(name) for name in CAPABILITIES), root, agent)
 
 
 class _Covering:
@@ -155,7 +184,7 @@ class _Covering:
 
     def cover(self, closed: ClosedPlaces, start: str, named: str) -> Covered:
         """Return what exists of closed places below a directory, which has a name of its own in the view."""
-        found = _cover(self._root, closed, start, named)
+        found = cover_closed(self._root, closed, start, named)
         self.found.append((closed, start, named, found))
         return found
 
@@ -167,23 +196,14 @@ def _find(policy: CompiledPolicy, request: PlanRequest, eyes: Eyes, noted: _Cove
             policy, request.tool, request.root, structs.replace(eyes, covered=noted.cover), request.agent
         )
     except TooMuchToCoverError as error:
-        raise _too_much(str(error)) from None
-
-
-def _too_much(rule: str) -> SandboxError:
-    return SandboxError(
-        f"there is too much to find everything that {rule} closes, or a directory cannot be listed",
-        hint="name a directory in front of the pattern, such as config/**/.env, or the files themselves",
-    )
+        raise too_much(request.root, error.closed, error.found, error.place, error.named) from None
 
 
 def _closed_elsewhere(
     policy: CompiledPolicy, request: PlanRequest, places: Sequence[PathGrant], noted: _Covering
 ) -> Iterator[PathGrant]:
     """Yield what rules close outside of the workspace: by absolute paths, or by names that mounts have in it."""
-    root, agent = request.root, request.agent
-    closed = {name: ClosedPlaces(policy, op_of(name), root=root, agent=agent) for name in CAPABILITIES}
-    closing = ClosedPlaces(policy, tuple(op_of(name) for name in CAPABILITIES), root=root, agent=agent)
+    closed, closing = _closing(policy, request.root, request.agent)
     names = {each.target: each.name for each in request.brought}
     for place in places if closing else ():
         if place.kind == PRIVATE or not place.capabilities or (is_under(place.path, request.root) and not place.source):
@@ -192,26 +212,12 @@ def _closed_elsewhere(
         named = names.get(start, place.path)
         found = noted.cover(closing, start, named)
         if not found.complete:
-            raise _too_much(closing.rules[0].text)
+            raise too_much(request.root, closing, found, start, named)
         for each in found.places:
             kept = [name for name in place.capabilities if closed[name].decision(each.place) is None]
             path, kind = f"{place.path}{each.path[len(named) :]}", DIRECTORY if each.place.directory else FILE
             source = f"{start}{each.path[len(named) :]}" if place.source else ""
             yield PathGrant(path, frozenset(kept), kind, f"{each.rule.text} ({each.rule.source})", source)
-
-
-def _cover(root: str, closed: ClosedPlaces, start: str, named: str) -> Covered:
-    """Find what exists of closed places below a directory. Links are left alone: where they lead is covered itself."""
-    return covered_below(
-        Root(root),
-        start,
-        closed,
-        named=named,
-        links=False,
-        most_found=_MOST_COVERED,
-        most_entries=_MOST_ENTRIES,
-        seconds=_LONGEST_LOOK,
-    )
 
 
 def _uncovered(places: list[PathGrant], started: Sequence[str], search: str) -> list[PathGrant]:
@@ -383,10 +389,25 @@ def _links_in_hollows(places: Sequence[PathGrant]) -> Iterator[Link]:
 
 
 def extra_links(request: PlanRequest) -> Iterator[Link]:
-    """Yield the links by which people name what `[sandbox]` lists."""
-    for path in (*request.read, *request.write):
+    """Yield the links by which people name what is shown: the path itself, or a directory above it."""
+    shown = (*request.read, *request.write)
+    places = [request.root, *(os.path.realpath(path) for path in shown)]
+    for path in shown:
         if host.look(path) == LINK:
             yield Link(path, os.path.realpath(path))
+    above = dict.fromkeys(way for path in shown for way in _above(path))
+    for way in above:
+        inside = any(is_under(way, place) for place in places)  # there the link itself is seen
+        if not inside and host.look(way) == LINK and os.path.realpath(os.path.dirname(way)) == os.path.dirname(way):
+            yield Link(way, os.path.realpath(way))
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the directories above a path that programs do not find among the system's own links."""
+    way = os.path.dirname(path)
+    while way.count("/") > 1:
+        yield way
+        way = os.path.dirname(way)
 
 
 def _own(request: PlanRequest, places: Sequence[PathGrant]) -> Iterator[PathGrant]:
@@ -403,7 +424,7 @@ def _own(request: PlanRequest, places: Sequence[PathGrant]) -> Iterator[PathGran
 def _network(access: Access) -> str:
     table = access.net
     if isinstance(table, Default):
-        return PROXY if table is PUBLIC else NO_NETWORK
+        return PROXY if table in (PUBLIC, NAMED) else NO_NETWORK
     return PROXY if any(rule.allow for rule in table.rules) else NO_NETWORK
 
 

@@ -1,8 +1,8 @@
 """From a compiled policy to the places of a sandbox. Pure: `look` says what is there, `decide` says what is allowed.
 
 A policy changes its answer only at certain paths: those that rules name, protected places, and what lies above them.
-Each is decided by the same `decide` that answers `byleave check`, once for every capability: the kernel enforces what
-`check` answers. Start at `find_places`.
+Each is decided by the same `decide` that answers `byleave check`, for every capability (`core.place_access`): the
+kernel enforces what `check` answers. Start at `find_places`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from byleave.core.action import FileAction
 from byleave.core.closed_places import ClosedPlaces, Covered
-from byleave.core.decide import decide
 from byleave.core.decision import ALLOW
-from byleave.core.fs_rules import CAPABILITIES, WRITES, FsTable, FsTarget, is_under
+from byleave.core.fs_rules import WRITES, FsTable, FsTarget, is_under
 from byleave.core.matchers import All, AnyOf, Not, PathMatcher
 from byleave.core.patterns import ANY_DEPTH, is_literal
+from byleave.core.place_access import PlaceAccess, closed_places
 from byleave.core.protected import LED_TO, OWN_CODE
 from byleave.sandbox.plan.plan import (
     DIRECTORY,
@@ -39,7 +38,7 @@ from byleave.text import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from byleave.core.decision import Decision, Verdict
+    from byleave.core.decision import Decision
     from byleave.core.fs_rules import FsRule
     from byleave.core.matchers import Matcher
     from byleave.core.policy import CompiledPolicy
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     Files = Callable[[str, int], list[str] | None]
 
 MOST_PINNED = 256  # files that are made read-only one by one, where new ones may be created but none changed
-_KIND_OF = {name: name for name in CAPABILITIES} | {"execute": "exec"}
 _INSIDE = "byleave-any-name"  # stands for whatever lies in a directory
 # What a held name inside `.git` must say so that git, here and outside, goes on as if it were not there.
 _CONTENTS = {"commondir": b".\n", "hooks": None}
@@ -61,7 +59,14 @@ _NOT_FOUND = "there are too many files to look for every protected name that exi
 
 
 class TooMuchToCoverError(Exception):
-    """There is too much to find everything that a rule closes; the rule is the argument."""
+    """There is too much to find, or to cover, everything that rules close at a place; `found` is what was found."""
+
+    def __init__(self, closed: ClosedPlaces, found: Covered, place: str, named: str) -> None:
+        super().__init__(place)
+        self.closed = closed
+        self.found = found
+        self.place = place
+        self.named = named
 
 
 class FilesystemView(Struct, frozen=True):
@@ -105,6 +110,7 @@ class _View:
         self._policy = policy
         self._tool = tool
         self._agent = agent
+        self._access = PlaceAccess(policy, tool, agent)
         self._root = root
         self._look = eyes.look
         self._files = eyes.files
@@ -166,15 +172,16 @@ class _View:
 
     def _closed(self, ops: tuple[str, ...], *, essential: bool) -> Iterator[str]:
         """Yield what exists of the places that rules close to some operations; all of it where that is `essential`."""
-        closed = ClosedPlaces(self._policy, ops, root=self._root, agent=self._agent)
+        closed = closed_places(self._policy, ops, self._root, self._agent)
         starts = [("", self._root), *((rule.path, rule.approved_target or "") for rule in self._doors.values())]
         for name, place in starts if closed else ():
-            found = self._covered(closed, place, f"{self._root}/{name}".rstrip("/"))
+            named = f"{self._root}/{name}".rstrip("/")
+            found = self._covered(closed, place, named)
             yield from ("" if each.name == "." else each.name for each in found.places)
             if found.complete:
                 continue
             if essential:
-                raise TooMuchToCoverError(closed.rules[0].text)
+                raise TooMuchToCoverError(closed, found, place, named)
             for rule in closed.rules:
                 why = "there is too much here to find everything that the pattern matches"
                 self._approximate.append(Approximation(shown(rule.text), "any", why, laxer=True))
@@ -205,10 +212,7 @@ class _View:
             return
         if mount_name is None and self._outside(path):
             return
-        verdicts = {name: self._verdict(path, mount_name, name, kind) for name in CAPABILITIES}
-        given = frozenset(name for name, verdict in verdicts.items() if verdict.decision is ALLOW)
-        withheld = next((verdict for verdict in verdicts.values() if verdict.decision is not ALLOW), verdicts["read"])
-        because = (withheld if len(given) < len(CAPABILITIES) else verdicts["read"]).because[0]
+        given, because = self._access.at(self._target(path, mount_name, kind))
         yield PathGrant(path, given, MISSING if kind is None else kind, f"{because.rule} ({because.source})")
 
     def _locate(self, name: str) -> tuple[str, str | None]:
@@ -231,16 +235,14 @@ class _View:
         kind = self._look(above)
         return kind == DIRECTORY or (kind is None and self._may_come(above))
 
-    def _verdict(self, path: str, mount_name: str | None, capability: str, kind: str | None) -> Verdict:
+    def _target(self, path: str, mount_name: str | None, kind: str | None) -> FsTarget:
+        """Return a place as it is decided about; for a directory, what may come to lie in it."""
         relative = None if mount_name is not None else path[len(self._root) :].strip("/")
         if kind == DIRECTORY:  # what may be done in it; the directory itself cannot go, being a place
             path = f"{path}/{_INSIDE}"
             relative = relative if relative is None else f"{relative}/{_INSIDE}".lstrip("/")
             mount_name = mount_name if mount_name is None else f"{mount_name}/{_INSIDE}"
-        target = FsTarget(path, relative, mount_name, exists=kind == FILE, directory=False)
-        name = relative if relative is not None else mount_name or ""
-        action = FileAction(_KIND_OF[capability], name, self._tool, self._agent)
-        return decide(self._policy, action, (target,))
+        return FsTarget(path, relative, mount_name, exists=kind == FILE, directory=False)
 
     def _kept(self, place: PathGrant, around: PathGrant | None) -> Iterator[PathGrant]:
         """Leave out what says nothing new; hold missing names that must not come into being."""
@@ -267,7 +269,7 @@ class _View:
         self._hold(place.path)
         content = self._held[place.path].content
         closed = "create" not in place.capabilities
-        if closed and self._verdict(place.path, None, "create", DIRECTORY).decision is ALLOW:
+        if closed and self._access.gives("create", self._target(place.path, None, DIRECTORY)):
             why = "it does not exist yet, and something in it is protected: all of it is kept free"
             self._approximate.append(Approximation(self._name(place.path), "create", why))
         if place.capabilities - outer or grows:
@@ -317,10 +319,10 @@ class _View:
             self._keep_link(path)
         elif mount_name is None and name not in self._own_code and not self._leads_inside(path):
             yield PathGrant(path, NOTHING, FILE, "a link that leads out of the workspace, or nowhere")
-        elif name in self._ways or any(
-            self._verdict(path, mount_name, each, FILE).decision is not ALLOW for each in WRITES
-        ):
-            self._keep_link(path)
+        else:
+            target = self._target(path, mount_name, FILE)
+            if name in self._ways or not all(self._access.gives(each, target) for each in WRITES):
+                self._keep_link(path)
 
     def _keep_link(self, path: str) -> None:
         """Keep a link where it is: of one behind another link, at its own place, if that is in the workspace."""

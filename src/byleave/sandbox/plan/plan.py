@@ -15,7 +15,7 @@ from byleave.core.access import ProcessLimits
 from byleave.core.fs_rules import CAPABILITIES, is_under
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from byleave.core.command_rules import CommandTable
 
@@ -95,6 +95,7 @@ class PlanRequest(Struct, frozen=True):
     limits: ProcessLimits = ProcessLimits()
     brought: tuple[Brought, ...] = ()
     agent: str | None = None  # for whom it runs: rules may speak of one agent only
+    session: bool = False  # whether /tmp and loopback are shared with the other runs of an agent session
 
 
 class AllowedPrograms(Struct, frozen=True):
@@ -127,14 +128,21 @@ class SandboxPlan(Struct, frozen=True):
     approximate: tuple[Approximation, ...] = ()
     programs: AllowedPrograms | None = None  # with `commands`
     kept_links: tuple[tuple[str, str], ...] = ()  # links that stay: their paths, and of one from elsewhere its own
+    session: bool = False  # whether /tmp and loopback are those of an agent session
+    reaches_nothing: bool = False  # the proxy is only there to name what it refuses
 
     def at(self, path: str) -> PathGrant | None:
         """Return the place that holds for an absolute path; None if it is not in the view at all."""
-        found = None
-        for place in self.places:
-            if is_under(path, place.path):
-                found = place
-        return found
+        return place_at({place.path: place for place in self.places}, path)
+
+
+def place_at(places: Mapping[str, PathGrant], path: str) -> PathGrant | None:
+    """Return the one of `places`, by their paths, that encloses an absolute path most closely."""
+    while path not in places:
+        if path == "/" or "/" not in path:
+            return None
+        path = path.rpartition("/")[0] or "/"
+    return places[path]
 
 
 def nested(places: Iterable[PathGrant]) -> Iterator[tuple[PathGrant, PathGrant | None]]:

@@ -87,18 +87,19 @@ def _covered(top: str, *, depth: int | None, but: Sequence[str] = ()) -> Iterato
         directory, deep = waiting.pop()
         files = []
         try:
-            entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+            names, closed = _listed(directory, top)
         except OSError:
             continue
-        looked_at += len(entries)
-        for entry in entries:
-            kind = _kind(entry, top)
+        looked_at += names
+        for name, mode in sorted(closed):
+            path = f"{directory.rstrip('/')}/{name}"
+            kind = _kind(path, mode, top)
             if kind == DIRECTORY:
-                yield PathGrant(entry.path, NOTHING, DIRECTORY, NOT_FOR_EVERY_USER)
+                yield PathGrant(path, NOTHING, DIRECTORY, NOT_FOR_EVERY_USER)
             elif kind == FILE:
-                files.append(entry.path)
-            elif kind is _LOOK_INTO and entry.path not in but and (depth is None or deep < depth):
-                waiting.append((entry.path, deep + 1))
+                files.append(path)
+            elif kind is _LOOK_INTO and path not in but and (depth is None or deep < depth):
+                waiting.append((path, deep + 1))
         if len(files) > _MOST_IN_ONE and directory != top:
             yield PathGrant(directory, NOTHING, DIRECTORY, NOT_FOR_EVERY_USER)
         else:
@@ -111,17 +112,41 @@ def _covered(top: str, *, depth: int | None, but: Sequence[str] = ()) -> Iterato
 _LOOK_INTO = "open"
 
 
-def _kind(entry: os.DirEntry[str], top: str) -> str | None:
-    """Return what has to be covered: DIRECTORY or FILE; _LOOK_INTO for a directory that is open to every user."""
-    if top == "/proc" and entry.name.isdecimal() and entry.path.count("/") == 2:
-        return None  # a process
+def _listed(directory: str, top: str) -> tuple[int, list[tuple[str, int]]]:
+    """Return how many names a directory has, and the modes of directories in it and of what not every user may read.
+
+    There are thousands of names, and a look at each is what takes time: links, of which the listing says what they
+    are, are not looked at, and a name is looked up in the directory that is open.
+    """
+    count, found = 0, []
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        mode = entry.stat(follow_symlinks=False).st_mode
-    except OSError:  # gone meanwhile
-        return None
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                count += 1
+                try:
+                    if entry.is_symlink():
+                        continue
+                    mode = entry.stat(follow_symlinks=False).st_mode
+                except OSError:  # gone meanwhile
+                    continue
+                if not mode & 0o004 or mode & _TYPE == _DIRECTORY:
+                    found.append((entry.name, mode))
+    finally:
+        os.close(descriptor)
+    if top == directory == "/proc":  # a number is a process
+        found = [each for each in found if not each[0].isdecimal()]
+    return count, found
+
+
+_TYPE, _DIRECTORY = 0o170000, stat.S_IFDIR
+
+
+def _kind(path: str, mode: int, top: str) -> str | None:
+    """Return what has to be covered: DIRECTORY or FILE; _LOOK_INTO for a directory that is open to every user."""
     if stat.S_ISDIR(mode):
-        closed = entry.path == _OWN or (mode & 0o005 != 0o005 and os.access(entry.path, os.X_OK))
+        closed = path == _OWN or (mode & 0o005 != 0o005 and os.access(path, os.X_OK))
         return DIRECTORY if closed else _LOOK_INTO
     if stat.S_ISLNK(mode) or mode & 0o004:
         return None
-    return FILE if os.access(entry.path, os.R_OK) or top == "/proc" else None
+    return FILE if os.access(path, os.R_OK) or top == "/proc" else None
