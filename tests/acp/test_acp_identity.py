@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import amounts
 from byleave.acp.relay import TO_AGENT, TO_CLIENT, Relay, Send, make_relay
 from byleave.guard.evaluation import Who
 from byleave.policy.dirs import UserDirs
@@ -190,7 +191,7 @@ def pass_both_ways(between: Proxy, agents: list[bytes], editors: list[bytes], ch
         assert [job.result(PATIENCE) for job in jobs] == [None, None]  # `passes` compares what arrives
 
 
-@settings(max_examples=200)
+@settings(max_examples=amounts.of(200, 60))
 @given(chances)
 def test_both_directions_at_once_arrive_as_they_were_written(between: Proxy, chance: Random) -> None:
     pass_both_ways(between, agent_lines(chance), editor_lines(chance), chance)
@@ -202,7 +203,7 @@ def test_large_messages_pass_both_ways_at_once(between: Proxy) -> None:
     pass_both_ways(between, lines * 2, lines * 2, seeded(1))
 
 
-@settings(max_examples=1500)
+@settings(max_examples=amounts.of(1500, 300))
 @given(chances)
 def test_the_relay_hands_everything_on_that_is_not_its_business(relay: Relay, chance: Random) -> None:
     for line in agent_lines(chance):

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import amounts
 from byleave.acp import proxy
 from byleave.acp.proxy import Source, TooLongError
 from byleave.acp.supervisor import GIVE_UP, KILL, TERMINATE, Shutdown, ShutdownTimes
@@ -34,7 +35,6 @@ ODD_LINES = (
     b"\xef\xbb\xbf{}\n",
     b' {"method" : "x/y" , "id" : 1e0 }  \n',
 )
-LARGE = b'{"jsonrpc":"2.0","method":"session/update","params":{"text":"' + b"x" * 100_000_000 + b'"}}\n'
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def echo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conversation]:
         yield talk
 
 
-@settings(max_examples=60)
+@settings(max_examples=amounts.of(60, 30))
 @given(st.lists(st.binary(max_size=200) | st.sampled_from(ODD_LINES), max_size=12))
 def test_whatever_is_said_arrives_as_it_is_however_it_is_cut(echo: Conversation, pieces: list[bytes]) -> None:
     pieces = [*pieces, b"\n"]
@@ -58,10 +58,11 @@ def test_whatever_is_said_arrives_as_it_is_however_it_is_cut(echo: Conversation,
 
 
 def test_a_line_of_a_hundred_megabytes_passes_both_ways(echo: Conversation) -> None:
-    sending = echo.send_meanwhile(LARGE)
-    heard = echo.hear(len(LARGE))
+    line = b'{"jsonrpc":"2.0","method":"session/update","params":{"text":"' + b"x" * 100_000_000 + b'"}}\n'
+    sending = echo.send_meanwhile(line)
+    heard = echo.hear(len(line))
     sending.join()
-    assert heard == LARGE
+    assert heard == line
 
 
 def test_many_lines_at_once_arrive_in_order(echo: Conversation) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import amounts
 from byleave.acp.relay import TO_CLIENT, Relay, make_relay
 from byleave.acp.requests import intercepts
 from byleave.guard.evaluation import Who
@@ -160,7 +161,7 @@ def relay(root: str) -> Iterator[Relay]:
     made.close()
 
 
-@settings(max_examples=600)
+@settings(max_examples=amounts.of(600, 150))
 @given(st.integers(0, 2**32))
 def test_no_editor_sees_a_denied_request_however_it_is_written(relay: Relay, root: str, seed: int) -> None:
     line = Obfuscator(Random(seed)).line(root)  # noqa: S311 -- nothing here is a secret

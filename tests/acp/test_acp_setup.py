@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from byleave.acp.editor_setup import EDITORS, EXAMPLE, agent_name, setup_for
+from byleave.acp.editor_setup import EDITORS, EXAMPLE, agent_name, hook_of, setup_for
 from byleave.cli import commands
 from command import byleave
 from fakes.acp_conversation import conversation
@@ -108,9 +108,9 @@ def test_what_is_printed_starts_this_byleave_with_the_same_flags(tmp_path: Path)
 
 
 def test_where_it_belongs_is_said_apart() -> None:
-    done = byleave("acp", "--setup", "jetbrains", "--", "opencode", "acp")
+    done = byleave("acp", "--setup", "jetbrains", "--", "goose", "acp")
     assert done.err == "byleave: for ~/.jetbrains/acp.json (in the menu of AI Chat: Add Custom Agent)\n"
-    assert entry_in(done.out)["args"][-3:] == ["--", "opencode", "acp"]
+    assert entry_in(done.out)["args"][-3:] == ["--", "goose", "acp"]
 
 
 def test_an_unknown_editor_is_an_error_that_lists_those_there_are() -> None:
@@ -132,3 +132,37 @@ def test_a_home_is_not_taken_for_the_workspace_of_a_sandbox(tmp_path: Path) -> N
         done = byleave("acp", "--sandbox", "--", "cat", cwd=place, env={"HOME": str(tmp_path / "home")})
         assert (done.code, done.out) == (2, "")
         assert "--root DIR" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "hook"),
+    [
+        (["claude-agent-acp"], "claude-code"),
+        (["npx", "-y", "@agentclientprotocol/claude-agent-acp@1"], "claude-code"),
+        (["/opt/bin/codex-acp"], "codex"),
+        (["gemini", "--acp"], "gemini"),
+        (["opencode", "acp"], "opencode"),
+        (["qwen", "--acp"], "qwen"),
+        (["goose", "acp"], None),
+        (["sh", "-c", "agent"], None),
+    ],
+)
+def test_the_hook_that_belongs_beside_the_proxy_is_known_by_the_agents_command(
+    words: list[str], hook: str | None
+) -> None:
+    assert hook_of(words) == hook
+    advice = setup_for("zed", BYLEAVE, words).advice
+    assert (f"byleave hook --install {hook}" in advice) is (hook is not None)
+
+
+def test_with_yes_the_hook_is_installed_beside_what_is_printed_and_the_second_time_it_is_there(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "BYLEAVE_HOME": str(tmp_path / "state")}
+    words = ("acp", "--root", str(tmp_path), "--setup", "zed", "--", "gemini", "--acp")
+    plain = byleave(*words, env=home)
+    assert (plain.code, "agent_servers" in plain.out) == (0, True)
+    assert not (tmp_path / ".gemini").exists()
+    done = byleave(*words[:5], "--yes", *words[5:], env=home)
+    assert (done.code, done.out) == (0, plain.out)
+    assert "byleave/hooks/__main__.py" in (tmp_path / ".gemini" / "settings.json").read_text()
+    again = byleave(*words, env=home)
+    assert (again.out, "the hook of gemini is installed" in again.err) == (plain.out, True)

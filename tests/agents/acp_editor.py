@@ -18,6 +18,7 @@ from fakes.acp_parties import PERMISSION, Party, eventually
 
 SLOW = 120.0  # seconds that a turn may take on a busy machine
 SILENCE = "silence"
+TERMINALS = False  # whether the editor starts commands for the agent
 Decide = Callable[["Editor", str], str | None]
 
 
@@ -171,7 +172,7 @@ def _started(agent: Agent, process: "subprocess.Popen[bytes]", base: Path) -> It
     assert stdout is not None
     party = Party("editor", lambda most: os.read(stdout.fileno(), most), stdin.write, stdin.close)
     editor = Editor(agent, party, base)
-    capabilities = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": False}
+    capabilities = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": TERMINALS}
     info = {"name": "byleave-tests", "version": "1"}
     params = {"protocolVersion": 1, "clientInfo": info, "clientCapabilities": capabilities}
     editor.call("initialize", params, Turn(), yes)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,6 +78,10 @@ class Headless:
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)  # in its home
     asks: bool = True  # whether its hooks can have it ask its user, here: whether the record says so
+    several: bool = False  # whether its tool for commands takes a list of them
+    first: tuple[str, ...] = ()  # how it is set up
+    last: Mapping[str, Any] | None = None  # the step that ends its run
+    ends: bool = True  # whether it ends by itself, without an account and a network
 
     def __str__(self) -> str:
         return f"{self.agent}-{self.version}"
@@ -129,6 +134,45 @@ HEADLESS = (
         files={".config/opencode/opencode.json": json.dumps(_OPENCODE)},
         asks=False,
     ),
+    Headless(
+        agent="copilot",
+        package="@github/copilot",
+        version="1.0.102",
+        program="copilot",
+        args=("-p", "$PROMPT", "--allow-all-tools", "--no-auto-update"),
+        bash="bash",
+        env={
+            "COPILOT_PROVIDER_BASE_URL": "$URL/v1",
+            "COPILOT_PROVIDER_API_KEY": "x",
+            "COPILOT_MODEL": "mock-model",
+            "COPILOT_OFFLINE": "true",
+        },
+    ),
+    Headless(
+        agent="qwen",
+        package="@qwen-code/qwen-code",
+        version="0.15.10",
+        program="qwen",
+        args=("-p", "$PROMPT", "--approval-mode", "yolo"),
+        bash="run_shell_command",
+        env={"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": "$URL/v1", "OPENAI_MODEL": "mock-model"},
+        files={".qwen/settings.json": '{"security": {"auth": {"selectedType": "openai"}}}'},
+        asks=False,
+    ),
+    Headless(
+        agent="cline",
+        package="cline",
+        version="3.0.65",
+        program="cline",
+        args=("--json", "-y", "-P", "openai-compatible", "-m", "mock-model", "$PROMPT"),
+        bash="run_commands",
+        command="commands",
+        several=True,
+        first=("auth", "-p", "openai-compatible", "-k", "x", "-m", "mock-model", "-b", "$URL/v1"),
+        last={"name": "submit_and_exit", "args": {"summary": "x", "verified": True}},
+        ends=False,
+        asks=False,
+    ),
 )
 
 
@@ -150,7 +194,16 @@ class Desk:
     def run(self, command: str) -> bool:
         """Have the agent run a command, and return whether it did: each of ours creates a file."""
         made = self.root / command.partition(" ")[2]
-        prompt = script({"name": self.headless.bash, "args": {self.headless.command: command, "description": "a step"}})
+        waits = self.headless.asks and made.name == "asked"
+        args: dict[str, Any] = {self.headless.command: command, "description": "a step"}
+        if self.headless.several:
+            args = {self.headless.command: [command]}
+        steps = [{"name": self.headless.bash, "args": args}, *([self.headless.last] if self.headless.last else [])]
+        self.go(script(*steps), waits=waits or not self.headless.ends)
+        return made.exists()
+
+    def go(self, prompt: str, *, waits: bool = False) -> None:
+        """Have the agent take a prompt until it ends, or as long as it may wait for somebody."""
         given = {name: self._filled(value) for name, value in self.headless.env.items()}
         process = subprocess.Popen(
             [self.program, *[prompt if word == "$PROMPT" else word for word in self.headless.args]],
@@ -162,7 +215,6 @@ class Desk:
             env={"PATH": os.environ["PATH"], "HOME": str(self.home), "SHELL": "/bin/sh", **given},
             start_new_session=True,
         )
-        waits = self.headless.asks and made.name == "asked"
         try:
             feed = "" if "$PROMPT" in self.headless.args else prompt
             process.communicate(feed, timeout=WAITING if waits else PATIENCE)
@@ -172,7 +224,6 @@ class Desk:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        return made.exists()
 
     def prepare(self) -> None:
         """Fill the home, and install the hook as a user does."""
@@ -184,12 +235,20 @@ class Desk:
         for name, content in self.headless.files.items():
             (self.home / name).parent.mkdir(parents=True, exist_ok=True)
             (self.home / name).write_text(self._filled(content))
+        if self.headless.first:
+            words = [self.program, *[self._filled(word) for word in self.headless.first]]
+            env = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+            subprocess.run(words, cwd=self.root, env=env, check=True, capture_output=True, stdin=subprocess.DEVNULL)
         done = byleave("hook", "--install", self.headless.agent, "--yes", cwd=self.root, env=self.own)
         assert done.code == 0, done.err
 
-    def records(self) -> list[tuple[str, str]]:
+    def trees(self, event: str) -> list[dict[str, Any]]:
+        """Return the records of one kind."""
         done = byleave("audit", "export", "--door", "hook", cwd=self.root, env=self.own)
-        trees = [json.loads(line) for line in done.out.splitlines()]
+        return [tree for tree in map(json.loads, done.out.splitlines()) if tree["event"] == event]
+
+    def records(self) -> list[tuple[str, str]]:
+        trees = [tree for tree in self.trees("decision") if "command" in tree["action"]]
         return [(tree["action"]["command"], tree["verdict"]["decision"]) for tree in trees]
 
     def _filled(self, text: str) -> str:
@@ -218,6 +277,10 @@ def test_what_the_policy_allows_runs_and_nothing_else_does(desk: Desk) -> None:
     assert not desk.run("touch asked")
     asked = "ask" if desk.headless.asks else "deny"
     assert desk.records() == [("touch allowed", "allow"), ("touch denied", "deny"), ("touch asked", asked)]
+    if desk.headless.agent != "cline":  # there, no hook reports
+        first = desk.trees("decision")[0]["sequence"]
+        assert [(tree["of"], tree["outcome"]) for tree in desk.trees("effect")] == [(first, "done")]
+    assert desk.trees("reply") == []
 
 
 def test_a_mode_in_which_claude_code_asks_has_it_ask(model_url: str, tmp_path: Path) -> None:

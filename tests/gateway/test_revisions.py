@@ -7,6 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mcp.shared import inbound
 
+import amounts
 from byleave.gateway.message import ClientParams
 from byleave.gateway.revisions import (
     CAPABILITIES_KEY,
@@ -40,7 +41,7 @@ arguments = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=amounts.of(200, 60), deadline=None)
 @given(text=texts)
 @example(text="=?base64?x?=")
 @example(text=" edge")
@@ -57,7 +58,7 @@ def test_a_header_that_is_wrapped_wrongly_is_no_text(value: str) -> None:
     assert inbound.decode_header_value(value) is None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=amounts.of(150, 50), deadline=None)
 @given(told=arguments, sent=arguments)
 def test_headers_that_repeat_arguments_are_judged_as_the_sdk_judges_them(told: Any, sent: Any) -> None:
     ours = dict(param_headers(SCHEMA, told))
@@ -100,7 +101,7 @@ def test_headers_must_name_the_same_tool_as_the_body() -> None:
 names = st.text("abc_-.", min_size=1, max_size=80)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=amounts.of(200, 60), deadline=None)
 @given(one=names, other=names)
 def test_a_flat_name_fits_and_is_one_of_its_kind(one: str, other: str) -> None:
     flat = flat_name("a-server", one)

@@ -209,8 +209,8 @@ def test_where_nobody_can_be_asked_the_call_waits_for_an_approval(scene: Scene, 
     refused = scene.place.byleave("approvals", "approve", entry["id"])
     assert refused.code != 0  # there is no terminal, and nobody said --yes
     assert scene.place.byleave("approvals", "approve", entry["id"], "--yes").code == 0
-    eventually(lambda: words(talk.call("shop__query", mine)) == DONE, patience=2)
+    eventually(lambda: words(talk.call("shop__query", mine)) == DONE)
     assert said_of(talk.call("shop__query", other))[0] == "ask"
     assert said_of(talk.call("shop__query", {**mine, "more": 1}))[0] == "ask"
     assert scene.place.byleave("approvals", "revoke", entry["id"], "--yes").code == 0
-    eventually(lambda: talk.call("shop__query", mine).is_error, patience=2)
+    eventually(lambda: talk.call("shop__query", mine).is_error)

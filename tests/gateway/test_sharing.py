@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+import amounts
 from byleave.gateway import gateway, limits, server_pool
 from byleave.gateway.interfaces import Caller, DownError
 from byleave.gateway.limits import ServerProcesses
 from byleave.gateway.session import Session
+from command import python
 from fakes.mcp_sdk import Place, over_http
 from fakes.mcp_talk import FakeClient, FakeLink, FakeServer, Talk, Tree
 from sandbox.machine import needs_sandbox
@@ -545,6 +547,16 @@ def test_many_clients_of_many_servers_start_each_server_once(tmp_path: Path) -> 
         assert len(counts) == 1, "no client but the first has started a process"
 
 
+# Runs the command line with another time for a server to wait until it may start.
+CHECK = """
+import sys
+from byleave.gateway import limits
+limits.WAITS = float(sys.argv[1])
+from byleave.cli.main import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+
 @needs_sandbox
 def test_more_servers_than_may_run_are_an_error_that_says_so(tmp_path: Path) -> None:
     script = tmp_path / "counting_server.py"
@@ -553,7 +565,8 @@ def test_more_servers_than_may_run_are_an_error_that_says_so(tmp_path: Path) -> 
     servers = "".join(f"[servers.s{number}]\n{table}" for number in range(3))
     policy = f'{servers}[gateway]\nmax_processes = 2\n[agents.ops]\nallow.servers = ["*"]\n'
     place = Place(tmp_path / "place", policy)
-    checked = json.loads(place.byleave("mcp", "--check", "--json", "--policy", str(place.policy)).out)
+    words = ("mcp", "--check", "--json", "--policy", str(place.policy), "--root", str(place.root))
+    checked = json.loads(python(CHECK, str(amounts.of(10, 1)), *words, cwd=place.root).out)
     problems = [each["problem"] for each in checked["servers"] if not each["ok"]]
     assert len(problems) == 1
     assert "cannot be started: the gateway runs 2 servers already" in problems[0]

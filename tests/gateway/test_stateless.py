@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp.shared import inbound
 
+import amounts
 from byleave.core.arguments import ArgumentTest, CallArguments
 from byleave.core.input_schema import InputSchema
 from byleave.gateway.revisions import wrong_annotation
@@ -237,7 +238,7 @@ schemas = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amounts.of(300, 80), deadline=None)
 @given(schema=schemas)
 def test_headers_are_wrong_where_the_sdk_finds_them_wrong(schema: Any) -> None:
     found = inbound.find_invalid_x_mcp_header(copy.deepcopy(schema))

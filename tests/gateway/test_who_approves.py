@@ -270,7 +270,7 @@ def test_over_http_only_a_person_answers_whatever_the_client_declares(tmp_path: 
                 listed = json.loads(place.byleave("approvals", "list", "--json").out)
                 (entry,) = [each for each in listed if each["status"] == "pending" and mine["sql"] in each["subject"]]
                 assert place.byleave("approvals", "approve", entry["id"], "--yes").code == 0
-                eventually(lambda: words(talk.call("shop__query", mine)) == "shop: query done", patience=2)  # noqa: B023 -- called at once
+                eventually(lambda: words(talk.call("shop__query", mine)) == "shop: query done")  # noqa: B023 -- called at once
     with talking(by_pipe(place, "--agent", "ops"), LEGACY, Person()) as talk:
         assert words(talk.call("shop__query", {"sql": "y"})) == "shop: query done"
         assert len(talk.person.asked) == 1

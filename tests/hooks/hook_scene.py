@@ -96,7 +96,7 @@ class HookScene:
             capture_output=True,
             check=False,
             cwd=cwd or self.root,
-            env={"PATH": os.environ["PATH"], "HOME": str(self.home), **(env or {})},
+            env={"PATH": os.environ["PATH"], "HOME": str(self.home), "BYLEAVE_SERVICE": "off", **(env or {})},
             timeout=PATIENCE,
         )
 
@@ -163,5 +163,31 @@ def opencode(tool: str, args: Mapping[str, Any], directory: Path, **more: Any) -
         "args": dict(args),
         "directory": str(directory),
         "servers": [],
+        **more,
+    }
+
+
+def copilot(tool: str, tool_args: Mapping[str, Any], cwd: Path, **more: Any) -> dict[str, Any]:
+    """Return an event of Copilot CLI (1.0.102), which does not name it."""
+    return {"sessionId": "s", "timestamp": 1, "cwd": str(cwd), "toolName": tool, "toolArgs": dict(tool_args), **more}
+
+
+def qwen(tool: str, tool_input: Mapping[str, Any], cwd: Path, **more: Any) -> dict[str, Any]:
+    """Return an event of Qwen Code (0.15.10), whose names are those of Claude Code."""
+    return claude(tool, tool_input, cwd, permission_mode="yolo", timestamp="2026-01-01T00:00:00Z", **more)
+
+
+def cline(tool: str, tool_input: Mapping[str, Any], root: Path, **more: Any) -> dict[str, Any]:
+    """Return an event of Cline (3.0.65)."""
+    return {
+        "clineVersion": "",
+        "timestamp": "2026-01-01T00:00:00Z",
+        "taskId": "conv_1",
+        "workspaceRoots": [str(root)],
+        "userId": "unknown",
+        "hookName": "tool_call",
+        "iteration": 1,
+        "tool_call": {"id": "call_1", "name": tool, "input": dict(tool_input)},
+        "preToolUse": {"toolName": tool, "parameters": {}},
         **more,
     }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from byleave.hooks.agents import AGENTS
-from hooks.hook_scene import HookScene, claude, cursor, gemini, opencode
+from hooks.hook_scene import HookScene, claude, cline, copilot, cursor, gemini, opencode, qwen
 
 COMMANDS = {"allow": "touch allowed", "deny": "touch denied", "ask": "touch asked"}
 REASONS = {
@@ -25,6 +25,9 @@ COMMAND_EVENTS: Mapping[str, Event] = {
     "gemini": lambda command, root: gemini("run_shell_command", {"command": command, "description": "x"}, root),
     "cursor": lambda command, root: cursor("beforeShellExecution", root, command=command, cwd=str(root)),
     "opencode": lambda command, root: opencode("bash", {"command": command, "description": "x"}, root),
+    "copilot": lambda command, root: copilot("bash", {"command": command, "description": "x"}, root),
+    "qwen": lambda command, root: qwen("run_shell_command", {"command": command, "description": "x"}, root),
+    "cline": lambda command, root: cline("run_commands", {"commands": [command]}, root),
 }
 
 
@@ -64,6 +67,15 @@ ANSWERS: Mapping[tuple[str, str], dict[str, Any] | None] = {
     ("opencode", "allow"): {"decision": "allow", "reason": told("allow")},
     ("opencode", "ask"): {"decision": "deny", "reason": told("ask") + HELD},
     ("opencode", "deny"): {"decision": "deny", "reason": told("deny")},
+    ("copilot", "allow"): {"permissionDecision": "allow", "permissionDecisionReason": told("allow")},
+    ("copilot", "ask"): {"permissionDecision": "ask", "permissionDecisionReason": told("ask")},
+    ("copilot", "deny"): {"permissionDecision": "deny", "permissionDecisionReason": told("deny")},
+    ("qwen", "allow"): {},
+    ("qwen", "ask"): of_claude("deny", told("ask") + HELD),
+    ("qwen", "deny"): of_claude("deny", told("deny")),
+    ("cline", "allow"): {},
+    ("cline", "ask"): {"cancel": True, "errorMessage": told("ask") + HELD},
+    ("cline", "deny"): {"cancel": True, "errorMessage": told("deny")},
 }
 
 
@@ -178,13 +190,16 @@ NEUTRAL = {
     "gemini": ("AfterTool", "{}"),
     "cursor": ("afterFileEdit", "{}"),
     "opencode": ("tool.execute.after", "{}"),
+    "copilot": ("postToolUse", "{}"),
+    "qwen": ("PostToolUse", "{}"),
+    "cline": ("tool_result", "{}"),
 }
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_event_that_is_not_about_a_call_to_come_is_answered_neutrally(agent: str, scene: HookScene) -> None:
     event, expected = NEUTRAL[agent]
-    assert scene.says(agent, {"hook_event_name": event, "tool_name": "x"}) == expected
+    assert scene.says(agent, {"hook_event_name": event, "hookName": event, "tool_name": "x"}) == expected
     assert scene.records() == []
 
 

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from byleave.errors import StateError
 from byleave.hooks.agents import AGENTS
 from byleave.hooks.install import (
+    InstallPlan,
     NotPlainError,
+    _with_ours,
     add_item,
     add_member,
     carry_out,
@@ -26,10 +28,10 @@ from byleave.hooks.install import (
     read_node,
     settings_file,
 )
-from byleave.hooks.snippets import PLACES, is_ours, item
+from byleave.hooks.snippets import PLACES, is_ours, item, items
 from command import Done, at_terminal, byleave
 
-JSON_AGENTS = tuple(agent for agent in AGENTS if agent != "opencode")
+JSON_AGENTS = tuple(agent for agent in AGENTS if agent not in ("opencode", "cline"))
 FOREIGN = """\
 {
     "model": "x",   // MARK
@@ -43,6 +45,17 @@ FOREIGN = """\
     "umlaut": "\u00e4\\u00e4", "number": 1.50
 }
 """.replace("   // MARK", "")
+
+
+@pytest.fixture(autouse=True)
+def no_agent_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have none of the agents of the machine that the tests run on decide what is installed."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+
+def lists(agent: str) -> tuple[tuple[str, ...], ...]:
+    """Return the lists that get an item where the version of the agent is not known."""
+    return (*PLACES[agent].lists, *PLACES[agent].outcomes)
 
 
 def words(agent: str, home: Path) -> list[str]:
@@ -62,16 +75,81 @@ def command(home: Path, *arguments: str) -> Done:
 @pytest.mark.parametrize("agent", JSON_AGENTS)
 def test_what_is_installed_is_in_every_list_that_the_agent_reads(agent: str, tmp_path: Path) -> None:
     tree = json.loads(install(agent, tmp_path).read_text())
-    wanted = item(agent, words(agent, tmp_path))
-    for name, inner in PLACES[agent].lists:
+    for (name, inner), wanted in items(agent, words(agent, tmp_path)).items():
         assert tree[name][inner] == [wanted]
-    assert is_ours(agent, wanted)
+        assert is_ours(agent, wanted)
+    assert {("hooks", inner) for inner in tree["hooks"]} == set(lists(agent))
+
+
+@pytest.mark.parametrize("agent", JSON_AGENTS)
+def test_an_install_that_reports_no_outcomes_yet_is_brought_up_to_date(agent: str, tmp_path: Path) -> None:
+    file = Path(settings_file(agent, str(tmp_path)))
+    file.parent.mkdir(parents=True)
+    older = {inner: [item(agent, words(agent, tmp_path))] for _name, inner in PLACES[agent].lists}
+    file.write_text(json.dumps({**PLACES[agent].needs, "hooks": {**older, "Other": [{"mine": 1}]}}, indent=2))
+    install(agent, tmp_path)
+    tree = json.loads(file.read_text())
+    assert {inner: len(tree["hooks"][inner]) for _name, inner in lists(agent)} == dict.fromkeys(
+        [inner for _name, inner in lists(agent)], 1
+    )
+    assert not plan_install(agent, str(file), words(agent, tmp_path)).changes
+    carry_out(plan_uninstall(agent, str(file)))
+    assert json.loads(file.read_text())["hooks"] == {"Other": [{"mine": 1}]}
+
+
+def fake_claude(home: Path, version: str) -> Path:
+    """Install a program of Claude Code below a home, where the native installer puts it."""
+    file = home / ".local/share/claude/versions" / version
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("#!/bin/sh\n")
+    file.chmod(0o755)
+    link = home / ".local/bin/claude"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(file)
+    return link
+
+
+def events_of(file: Path) -> set[str]:
+    return set(json.loads(file.read_text())["hooks"])
+
+
+def test_events_that_an_older_claude_code_does_not_know_are_not_written(tmp_path: Path) -> None:
+    # 2.0.0 ignores the whole file for one unknown event, and every call would run unasked.
+    old = {"PreToolUse", "PostToolUse", "SessionEnd"}
+    assert events_of(install("claude-code", tmp_path)) == old
+    fake_claude(tmp_path, "2.1.324")
+    assert events_of(install("claude-code", tmp_path)) == old
+    fake_claude(tmp_path, "2.1.325")
+    file = install("claude-code", tmp_path)
+    assert events_of(file) == old | {"PermissionRequest", "PostToolUseFailure", "PermissionDenied"}
+    other = tmp_path / ".npm-global/bin/claude"  # of which nothing is known
+    other.parent.mkdir(parents=True)
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    assert events_of(install("claude-code", tmp_path)) == old
+    carry_out(plan_uninstall("claude-code", str(file)))
+    assert not file.exists() or "PermissionRequest" not in file.read_text()
+
+
+@pytest.mark.parametrize("agent", JSON_AGENTS)
+def test_a_file_that_an_older_byleave_changed_is_put_back_byte_for_byte(agent: str, tmp_path: Path) -> None:
+    file = Path(settings_file(agent, str(tmp_path)))
+    file.parent.mkdir(parents=True)
+    file.write_text(FOREIGN)
+    older = dict.fromkeys(PLACES[agent].lists, item(agent, ["/old/byleave/hooks/__main__.py", "hook", agent]))
+    text = _with_ours(agent, FOREIGN, older)
+    carry_out(InstallPlan(agent, str(file), FOREIGN, text))
+    install(agent, tmp_path)
+    assert "--only outcome" in file.read_text()
+    carry_out(plan_uninstall(agent, str(file)))
+    assert file.read_text() == FOREIGN
 
 
 @pytest.mark.parametrize("agent", JSON_AGENTS)
 def test_everything_else_in_the_file_stays_as_it_is(agent: str, tmp_path: Path) -> None:
     file = Path(settings_file(agent, str(tmp_path)))
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     file.write_text(FOREIGN)
     before = json.loads(FOREIGN)
     install(agent, tmp_path)
@@ -79,7 +157,7 @@ def test_everything_else_in_the_file_stays_as_it_is(agent: str, tmp_path: Path) 
     for line in FOREIGN.splitlines()[1:3]:
         assert line in after
     tree = json.loads(after)
-    for name, inner in PLACES[agent].lists:
+    for name, inner in lists(agent):
         assert is_ours(agent, tree[name][inner].pop())
         if not tree[name][inner] and inner not in before[name]:
             del tree[name][inner]
@@ -146,7 +224,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_not_plain_json_is_left_alone_and_the_snippet_is_shown(case: str, tmp_path: Path) -> None:
     file = tmp_path / ".claude" / "settings.json"
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     file.write_text(REFUSED[case])
     done = command(tmp_path, "--install", "claude-code", "--yes")
     assert (done.code, done.out) == (2, "")
@@ -174,7 +252,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 def test_what_was_there_before_is_kept_beside_with_its_mode(tmp_path: Path) -> None:
     file = tmp_path / ".claude" / "settings.json"
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     file.write_text('{"a": 1}')
     file.chmod(0o640)
     install("claude-code", tmp_path)
@@ -194,7 +272,7 @@ def test_a_link_stays_a_link_and_its_target_is_written(tmp_path: Path) -> None:
     dotfiles.mkdir()
     (dotfiles / "claude.json").write_text('{"a": 1}')
     file = tmp_path / ".claude" / "settings.json"
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     file.symlink_to(dotfiles / "claude.json")
     install("claude-code", tmp_path)
     assert file.is_symlink()
@@ -255,7 +333,7 @@ def test_below_a_door_of_ours_nobody_can_agree(tmp_path: Path) -> None:
     inner = f"{sys.executable} -m byleave hook --install claude-code --yes --home {tmp_path}"
     script = f"import subprocess, sys; sys.exit(subprocess.run({inner.split()!r}).returncode)"
     file = tmp_path / "byleave" / "__main__.py"
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     file.write_text(script)
     done = subprocess.run([sys.executable, str(file), "acp"], capture_output=True, check=False, timeout=30)
     assert done.returncode == 2
@@ -360,7 +438,7 @@ OWNED = {
 @pytest.mark.parametrize("agent", JSON_AGENTS)
 def test_uninstalling_leaves_what_the_user_had_byte_for_byte(agent: str, case: str, how: str, tmp_path: Path) -> None:
     file = Path(settings_file(agent, str(tmp_path)))
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     dotfile = tmp_path / "dotfile.json"
     dotfile.write_bytes(OWNED[case].encode())
     dotfile.chmod(0o644)
@@ -378,7 +456,7 @@ def test_uninstalling_leaves_what_the_user_had_byte_for_byte(agent: str, case: s
 @pytest.mark.parametrize("agent", JSON_AGENTS)
 def test_what_the_user_changed_after_the_install_stays_when_it_is_taken_out(agent: str, tmp_path: Path) -> None:
     file = Path(settings_file(agent, str(tmp_path)))
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     file.write_text(FOREIGN)
     install(agent, tmp_path)
     file.write_text(file.read_text().replace('"model": "x"', '"model": "y"'))
@@ -391,7 +469,7 @@ def test_what_the_user_changed_after_the_install_stays_when_it_is_taken_out(agen
 @pytest.mark.parametrize("agent", JSON_AGENTS)
 def test_a_file_that_was_written_anew_since_loses_our_hook_and_no_more(agent: str, case: str, tmp_path: Path) -> None:
     file = Path(settings_file(agent, str(tmp_path)))
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     file.write_text(OWNED[case])
     tree = json.loads(install(agent, tmp_path).read_text())
     file.write_text(json.dumps({**tree, "added": [1]}, indent=4))
@@ -401,7 +479,7 @@ def test_a_file_that_was_written_anew_since_loses_our_hook_and_no_more(agent: st
 
 def test_a_file_that_is_kept_beside_and_is_not_what_was_there_is_not_put_back(tmp_path: Path) -> None:
     file = tmp_path / ".claude" / "settings.json"
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     file.write_text('{"a": 1}')
     install("claude-code", tmp_path)
     Path(f"{file}.before-byleave").write_text('{"a": 2}')

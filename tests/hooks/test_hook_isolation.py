@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from byleave.hooks.install import our_words
+from byleave.policy.dirs import own_front
 from hooks.hook_scene import ENTRY, PATIENCE, SOURCE, HookScene, claude
 
 EVIL = "import os; os.write(1, b'{\"evil\": 1}'); os._exit(0)\n"
@@ -35,7 +36,7 @@ def run_installed(scene: HookScene, command: str, env: dict[str, str]) -> subpro
         check=False,
         timeout=PATIENCE,
         cwd=scene.root,
-        env=env,
+        env={"BYLEAVE_SERVICE": "off", **env},
     )
 
 
@@ -84,9 +85,11 @@ def test_a_project_file_of_the_workspace_can_only_tighten(scene: HookScene) -> N
 
 def test_what_is_installed_is_absolute_and_isolated(tmp_path: Path) -> None:
     words = our_words("claude-code", ["--home", str(tmp_path)])
-    assert words[0] == sys.executable
-    assert words[1:6] == ["-I", "-S", str(ENTRY), "hook", "claude-code"]
-    assert all(word.startswith("/") for word in (words[0], words[3]))
+    front, *cold = words
+    assert front == own_front("/nowhere")
+    assert cold[0] == sys.executable
+    assert cold[1:6] == ["-I", "-S", str(ENTRY), "hook", "claude-code"]
+    assert all(word.startswith("/") for word in (front, cold[0], cold[3]))
 
 
 def test_an_empty_list_of_packages_does_not_mean_the_working_directory(scene: HookScene) -> None:
@@ -137,10 +140,26 @@ def test_a_call_loads_nothing_heavy(case: str, scene: HookScene) -> None:
     assert loaded_by(scene, claude(tool, given, scene.root)) & HEAVY == set()
 
 
+def test_a_confined_call_loads_nothing_heavy(tmp_path: Path) -> None:
+    rules = '[shell]\nconfine = "auto"\n[[rules]]\nallow = { command = "touch" }\nsandbox = true\n'
+    scene = HookScene.build(tmp_path, rules)
+    scene.runs("claude-code", feed=claude("Bash", {"command": "touch a"}, scene.root))  # finds out what is remembered
+    assert loaded_by(scene, claude("Bash", {"command": "touch a"}, scene.root)) & HEAVY == set()
+
+
 def test_an_event_of_no_interest_loads_hardly_anything(scene: HookScene) -> None:
     loaded = loaded_by(scene, {"hook_event_name": "PostToolUse"})
     assert {name for name in loaded if name.startswith("byleave.")} <= {
-        *("byleave.errors", "byleave.record", "byleave.text", "byleave.hooks", "byleave.core", "byleave.core.decision"),
+        *(
+            "byleave.caller",
+            "byleave.errors",
+            "byleave.record",
+            "byleave.text",
+            "byleave.hooks",
+            "byleave.core",
+            "byleave.core.decision",
+        ),
         *(f"byleave.hooks.{name}" for name in ("agents", "event_reader", "hook")),
         *("byleave.store", "byleave.store.audit", "byleave.store.audit.records"),
+        *("byleave.protocol", "byleave.protocol.json_text"),
     }

@@ -44,7 +44,7 @@ FILES = {
 }
 KEPT = "placeholders.lock"  # that every sandbox holds until its host is closed
 FOLDING = "audit.fold.lock"
-SOON = 5.0  # seconds until what was ended is gone
+SOON = 30.0  # seconds until what was ended is gone
 RULES = [{"ask": {"path": "asked/**", "ops": ["create", "update", "delete"]}}]
 
 

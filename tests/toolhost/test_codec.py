@@ -37,21 +37,22 @@ def test_of_a_long_write_only_what_it_needs_is_read() -> None:
     assert TOOLS.decode(line)["params"] == {"path": "a", "content": LONG}
 
 
+# How a line begins, what is repeated in it and how often, and how it ends: whole, they would stay in memory.
 LONG_FOR_NOTHING = {
-    "params": b'{"jsonrpc": "2.0", "id": 1, "method": "fs.read", "params": [' + b"[]," * (6 << 20) + b"1]}",
-    "params of few values": b'{"id": 1, "method": "fs.read", "params": {"path": "' + b"x" * (17 << 20) + b'"}}',
-    "headers": b'{"id": 1, "method": "http.post", "params": {"headers": [' + b"[]," * (1 << 20) + b"1]}}",
-    "content that is no text": b'{"id": 1, "method": "fs.write", "params": {"content": ['
-    + b"[]," * (1 << 20)
-    + b"1]}}",
-    "a result": b'{"id": 1, "result": [' + b"[]," * (6 << 20) + b"1]}",
-    "half a line": b'{"id": 1, "method": "fs.write", "params": {"content": "' + b"x" * (2 << 20),
-    "a list": b"[" + b"[]," * (1 << 20) + b"1]",
+    "params": (b'{"jsonrpc": "2.0", "id": 1, "method": "fs.read", "params": [', b"[],", 6 << 20, b"1]}"),
+    "params of few values": (b'{"id": 1, "method": "fs.read", "params": {"path": "', b"x", 17 << 20, b'"}}'),
+    "headers": (b'{"id": 1, "method": "http.post", "params": {"headers": [', b"[],", 1 << 20, b"1]}}"),
+    "content that is no text": (b'{"id": 1, "method": "fs.write", "params": {"content": [', b"[],", 1 << 20, b"1]}}"),
+    "a result": (b'{"id": 1, "result": [', b"[],", 6 << 20, b"1]}"),
+    "half a line": (b'{"id": 1, "method": "fs.write", "params": {"content": "', b"x", 2 << 20, b""),
+    "a list": (b"[", b"[],", 1 << 20, b"1]"),
 }
 
 
-@pytest.mark.parametrize("line", LONG_FOR_NOTHING.values(), ids=LONG_FOR_NOTHING.keys())
-def test_what_is_long_for_nothing_is_refused(line: bytes) -> None:
+@pytest.mark.parametrize("parts", LONG_FOR_NOTHING.values(), ids=LONG_FOR_NOTHING.keys())
+def test_what_is_long_for_nothing_is_refused(parts: tuple[bytes, bytes, int, bytes]) -> None:
+    begin, repeated, times, end = parts
+    line = begin + repeated * times + end
     with pytest.raises(ValueError):
         TOOLS.decode(line)
 

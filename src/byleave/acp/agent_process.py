@@ -24,6 +24,7 @@ from byleave.acp.supervisor import (
     send,
 )
 from byleave.errors import SandboxError
+from byleave.launch.services import service_processes
 from byleave.text import quoted
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class SupervisedAgent:
 
     def _lost(self) -> None:
         """End what is left, since the keeper was killed, and so the agent."""
-        for process in descendants(os.getpid()):
+        for process in descendants(os.getpid(), service_processes()):
             send(process, signal.SIGKILL)
         self.code = exit_code(-signal.SIGKILL) if self.code is None else self.code
         self.is_gone = True

@@ -7,6 +7,7 @@ agent wherever they like, and open sessions in several places.
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
@@ -14,15 +15,18 @@ from msgspec import Struct, structs
 from byleave.core.action import CommandAction, FileAction, OtherAction, action_tree
 from byleave.core.decision import BUILT_IN, DENY, RuleRef, Verdict, shared_tree
 from byleave.core.fs_rules import FsTarget, is_under
+from byleave.core.observing import built_in_decision
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.approval_key import input_pin
 from byleave.guard.evaluation import UNASKED, ActionRequest, Evaluation, Pending, Reply
 from byleave.guard.open_guard import guard_for
-from byleave.policy.dirs import find_root, real_path
+from byleave.policy.dirs import find_root, own_command, own_front, real_path
 from byleave.policy.load import Workspace
+from byleave.store.tickets import cwd_file, find
 from byleave.text import shown
 from byleave.translate.call import Translation, Where
-from byleave.translate.shell_text import shell_of_agent
+from byleave.translate.shell_text import quote_words, shell_of_agent
+from byleave.translate.ticketed_command import ticket_in, ticketed_text
 from byleave.translate.translate import translate
 
 if TYPE_CHECKING:
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
     from byleave.core.action import Action
     from byleave.guard.evaluation import Who
     from byleave.guard.guard import Guard
+    from byleave.policy.dirs import UserDirs
+    from byleave.store.tickets import Ticket
     from byleave.translate.call import ToolCall
 
 
@@ -40,6 +46,7 @@ ASKER = "editor"
 _STRANGER = "the editor has not opened this session"
 _LONGEST_NAME = 200
 _MOST_WARNINGS = 20  # at a time
+_MOST_TICKETS = 10_000
 _UNREADABLE = "its input cannot be kept as it is"
 
 
@@ -83,12 +90,14 @@ class CallEvaluation(Struct, frozen=True):
 class Placed(Struct, frozen=True):
     """The guard that evaluates a session's calls; `problem` says why that is not certain.
 
-    `pin` is the hash of a call's input where its actions do not say it: a yes is for that input.
+    `pin` is the hash of a call's input where its actions do not say it: a yes is for that input. `confined`: the call
+    redeems a ticket that the agent's own hook has issued, and so runs confined.
     """
 
     guard: Guard
     problem: str = ""
     pin: str | None = None
+    confined: bool = False
 
 
 class CallAuthorizer:
@@ -101,11 +110,12 @@ class CallAuthorizer:
         self._session = session
         self._who = who
         self._fixed = fixed
-        self._shell = shell_of_agent(who.agent or "", os.environ)
+        self.shell = shell_of_agent(who.agent or "", os.environ)
         self._homes = workspace.homes
         self._first = workspace.root.path
         self._standing: dict[str, frozenset[str]] = {}  # what each guard warned of when it was last looked at
         self._warnings: list[str] = []
+        self._tickets: dict[str, Ticket] = {}
         self._guards: dict[str, Guard] = {self._first: self._open(workspace)}
 
     def place(self, cwd: str) -> Placed:
@@ -128,12 +138,30 @@ class CallAuthorizer:
     def understand(self, call: ToolCall, placed: Placed | None, cwd: str | None) -> tuple[Translation, Placed]:
         """Return what a call means in the workspace of its session, and the guard that evaluates it there."""
         placed = placed or Placed(self._guards[self._first], _STRANGER)
-        meant = translate(call, Where(placed.guard.policy.root.path, cwd, _exists, self._shell))
+        meant = translate(call, Where(placed.guard.policy.root.path, cwd, _exists, self.shell))
         if placed.problem:  # its own rules might have denied it
             meant = meant.replace(understood=False, problem=placed.problem)
         if any(isinstance(action, OtherAction) for action in meant.actions):
             placed = structs.replace(placed, pin=input_pin(call.raw))
-        return meant, placed
+        return self._behind_ticket(meant, placed)
+
+    def _behind_ticket(self, meant: Translation, placed: Placed) -> tuple[Translation, Placed]:
+        """Return what a call means that the agent's own hook has changed: the command behind its ticket.
+
+        A ticket that was seen once is remembered: agents report what they ran when the ticket is used already.
+        """
+        command = meant.actions[0]
+        ticket_id = ticket_in(command.command) if isinstance(command, CommandAction) else None
+        if ticket_id is None or not isinstance(command, CommandAction):
+            return meant, placed
+        root = placed.guard.policy.root.path
+        ticket = self._tickets.get(ticket_id) or find(self._homes.workspace(root), ticket_id)
+        if ticket is None or ticket.root != root or not _is_changed_call(command.command, ticket, self._homes):
+            return meant, placed
+        if len(self._tickets) < _MOST_TICKETS:
+            self._tickets[ticket_id] = ticket
+        action = command.replace(command=ticket.text, cwd=ticket.cwd, shell=ticket.shell)
+        return meant.replace(actions=(action,)), structs.replace(placed, confined=True)
 
     def understand_all(
         self, calls: Sequence[ToolCall], placed: Placed | None, cwd: str | None
@@ -146,18 +174,31 @@ class CallAuthorizer:
         return first.replace(actions=tuple(actions), understood=unclear.understood, problem=unclear.problem), place
 
     def authorize(
-        self, meant: Translation, placed: Placed, *, by_hand: bool = False, also: Mapping[str, Any] | None = None
+        self,
+        meant: Translation,
+        placed: Placed,
+        *,
+        by_hand: bool = False,
+        also: Mapping[str, Any] | None = None,
+        confines: bool = False,
     ) -> CallEvaluation:
         """Authorize what a call means; what a rule allows or denies is recorded then, a question is not.
 
-        Another workspace that is open, and that the call reaches into, can deny it as well.
+        Another workspace that is open, and that the call reaches into, can deny it as well. `confines`: a command that
+        the call starts can run as `[shell]` says, and will where the verdict says so.
         """
         guard = placed.guard
         fields = {**(also or {}), "sources": dict(meant.sources)}
         if denied := self._denied_elsewhere(meant, placed, fields):
             return CallEvaluation(guard, meant, denied)
         request = ActionRequest(
-            meant.actions, self._who, _unclear(meant), needs_person=by_hand, pin=placed.pin, fields=fields
+            meant.actions,
+            self._who,
+            _unclear(meant),
+            needs_person=by_hand,
+            pin=placed.pin,
+            fields=fields,
+            confines=confines or placed.confined,
         )
         try:
             outcome = guard.authorize(request)
@@ -167,6 +208,11 @@ class CallAuthorizer:
             outcome = guard.authorize(request.replace(actions=unread, unclear=_UNREADABLE))
         self._warn(outcome.warnings)
         return CallEvaluation(guard, meant, outcome)
+
+    def runs_confined(self, meant: Translation, placed: Placed) -> bool:
+        """Whether the policy has everything that a call means run confined, if it runs at all."""
+        found = [placed.guard.evaluate(action, self._who, confines=True)[0].verdict for action in meant.actions]
+        return all(verdict.sandbox is not None and verdict.sandbox[0] for verdict in found)
 
     def _denied_elsewhere(self, meant: Translation, placed: Placed, also: Mapping[str, Any]) -> Evaluation | None:
         """Return the denial of another open workspace, recorded, if the call reaches there or may reach there.
@@ -182,7 +228,7 @@ class CallAuthorizer:
                 if not placed.problem and not _reaches(seen, guard):
                     continue
                 verdict = guard.evaluate(seen, self._who)[0].verdict
-                if verdict.decision is DENY:
+                if verdict.decision is DENY and not (guard.observes and built_in_decision(verdict) is None):
                     return own.refuse(ActionRequest((action,), self._who, fields=also), verdict)
         return None
 
@@ -241,7 +287,9 @@ class CallAuthorizer:
             guard.close()
 
     def _open(self, workspace: Workspace) -> Guard:
-        guard = guard_for(workspace, DOOR, files=self._files, session=self._session, client_approves=None)
+        guard = guard_for(
+            workspace, DOOR, files=self._files, session=self._session, client_approves=None, may_observe=True
+        )
         self._hear(guard)
         return guard
 
@@ -254,6 +302,30 @@ class CallAuthorizer:
     def _warn(self, warnings: Sequence[str]) -> None:
         new = [warning for warning in dict.fromkeys(warnings) if warning not in self._warnings]
         self._warnings += new[: _MOST_WARNINGS - len(self._warnings)]
+
+
+def _is_changed_call(text: str, ticket: Ticket, homes: UserDirs) -> bool:
+    """Whether a text is what a hook of this very byleave writes for a ticket, and nothing else is in it."""
+    ways: tuple[list[str], ...] = ([], ["--home", homes.user])
+    files = (None, cwd_file(homes.workspace(ticket.root), ticket.id))
+    for tail in [
+        ticketed_text(["-"], ticket.id, [*home, "--root", ticket.root], ticket.text, cwd_file=file)[1:]
+        for home in ways
+        for file in files
+    ]:
+        if text.endswith(tail):
+            return _starts_byleave(text[: -len(tail)], homes.memory)
+    return False
+
+
+def _starts_byleave(text: str, memory: str) -> bool:
+    """Whether a text is the words that start this very byleave; of its packages, those that it has itself."""
+    own, words = own_command(), text.split(" ")
+    if words[0] == own_front(memory):
+        del words[0]
+    if len(words) == len(own[:4]) + 2 and words[4] == "--packages":
+        words = words[:4] if frozenset(sys.path).issuperset(words[5].split(":")) else []
+    return words == own[:4] and quote_words(own[:4]) == " ".join(own[:4])
 
 
 def _exists(path: str) -> bool:

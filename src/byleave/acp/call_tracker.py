@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from byleave.acp.tracked_calls import ENDED
 from byleave.acp.unreadable_lines import decoded_somehow, kind_of_update
-from byleave.core.action import OtherAction
+from byleave.core.action import CommandAction, OtherAction
 from byleave.guard.guard import OBSERVED
 from byleave.translate.call import ToolCall, as_own_question, is_own_question
 from byleave.translate.names import is_thought
+from byleave.translate.ticketed_command import ticket_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,6 +101,8 @@ class CallTracker:
         """Record what an agent reports that it did without asking, or in spite of an answer, or before one."""
         session = self._sessions.get(name)
         meant, placed = self._understand(session, call, str(update.get("toolCallId")))
+        if any(isinstance(action, CommandAction) and ticket_in(action.command) for action in meant.actions):
+            return  # the agent's own hook has changed the call, and the confined run has a record of its own
         touched = self._authorizer.touches(meant, placed.guard)
         mark = _mark(call, {touch for touch in touched if touch[0] in _CHANGES}, str(update.get("status")))
         if mark is None or all(getattr(action, "name", None) == "think" for action in meant.actions):

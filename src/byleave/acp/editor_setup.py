@@ -68,13 +68,34 @@ def setup_for(editor: str, byleave: Sequence[str], agent: Sequence[str]) -> Edit
     )
 
 
+# What a command line of an agent says, and what the hook of that agent is called.
+_HOOKED = (
+    ("claude", "claude-code"),
+    ("codex", "codex"),
+    ("gemini", "gemini"),
+    ("opencode", "opencode"),
+    ("qwen", "qwen"),
+    ("copilot", "copilot"),
+    ("cline", "cline"),
+    ("cursor", "cursor"),
+)
+
+
+def hook_of(agent: Sequence[str]) -> str | None:
+    """Return the agent with a hook that a command line starts, as far as its words show."""
+    names = " ".join([os.path.basename(word).lower() for word in agent if not word.startswith("-")] + [*agent[:3]])
+    return next((hook for name, hook in _HOOKED if name in names), None)
+
+
 def _advice(agent: Sequence[str]) -> str:
-    """Say what a proxy does not see of an agent that is known to act by itself, and what does."""
-    if "claude" not in " ".join(agent):
+    """Say what a proxy does not see or confine of an agent that acts by itself, and what does."""
+    hook = hook_of(agent)
+    if hook is None:
         return ""
+    seen = "reads and searches files" if hook == "claude-code" else "runs commands"
     return (
-        "Claude reads and searches files without asking its editor, so byleave acp does not see that; "
-        "its own hook does, use both: byleave hook --install claude-code"
+        f"{hook} {seen} without its editor, so byleave acp does not see or confine that; "
+        f"its own hook does, use both: byleave hook --install {hook}"
     )
 
 

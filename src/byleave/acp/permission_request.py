@@ -140,6 +140,11 @@ def refusal(raw_id: Any, problem: str) -> bytes:
     return write_error(FAST, raw_id, INVALID_REQUEST, f"byleave refuses this request: {problem}")
 
 
+def result(raw_id: Any, value: Any) -> bytes:
+    """Return the answer to a request that was done in the editor's place."""
+    return write_result(FAST, raw_id, value)
+
+
 def cancelled_request(raw_id: Any) -> bytes:
     """Return the error that a request gets which was given up."""
     return write_error(FAST, raw_id, CANCELLED_REQUEST, "the request was cancelled")

@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 from byleave.acp import permission_request
 from byleave.acp.authorize import CallAuthorizer
 from byleave.acp.call_tracker import CallTracker, UnreadError
+from byleave.acp.open_files import OpenFiles, watched_path
 from byleave.acp.permission_request import (
     ALLOW_ALWAYS,
     ALLOW_ONCE,
@@ -37,6 +38,7 @@ from byleave.acp.permission_request import (
 from byleave.acp.requests import (
     INTERCEPTED,
     PERMISSION,
+    TERMINAL,
     MalformedRequestError,
     OpenQuestion,
     OpenQuestions,
@@ -60,6 +62,7 @@ from byleave.acp.unreadable_lines import (
     read_somehow,
 )
 from byleave.acp.versions import INITIALIZE, Versions
+from byleave.errors import ByleaveError
 from byleave.guard.evaluation import (
     CANCELLED,
     CHANGED,
@@ -71,6 +74,7 @@ from byleave.guard.evaluation import (
     ONCE,
     UNKEPT,
     YESES,
+    Evaluation,
 )
 from byleave.protocol.json_fast import FAST
 from byleave.protocol.jsonrpc import Malformed, read_envelope
@@ -80,7 +84,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from byleave.acp.authorize import CallEvaluation
+    from byleave.acp.authorize import CallEvaluation, Placed
+    from byleave.acp.confined_terminal import TerminalConfiner
+    from byleave.acp.open_files import WatchedPath
     from byleave.acp.requests import AgentRequest, PermissionOption, PermissionRequest
     from byleave.acp.sessions import AcpSession
     from byleave.acp.tracked_calls import TrackedCall
@@ -118,14 +124,19 @@ class Relay:
         strict: bool = False,
         log: Callable[[dict[str, Any]], None] | None = None,
         now: Callable[[], float] = monotonic,
+        confiner: TerminalConfiner | None = None,
+        sandboxed: bool = False,
     ) -> None:
         self._authorizer = authorizer
+        self._confiner = confiner
+        self._sandboxed = sandboxed
         self._strict = strict
         self._log = log
         self._now = now
         self._sessions = AcpSessions(authorizer.place)
         self._tracker = CallTracker(self._sessions, authorizer)
         self._questions = OpenQuestions()
+        self._files = OpenFiles(now)
         self._versions = Versions()
         self._notices: list[str] = []
         self._looked = now()
@@ -169,6 +180,8 @@ class Relay:
             return (
                 [Send(TO_AGENT, line), *self._cancel_session(envelope)] if envelope.method == "session/cancel" else None
             )
+        if envelope.id is not None and envelope.id in self._files:
+            return self._opened(envelope)
         if self._questions.is_idle or envelope.id is None:
             return None
         question = self._questions.take(envelope.id)
@@ -247,14 +260,16 @@ class Relay:
         if not intercepts(method):
             if passes_for_intercepted(method):
                 return self._refuse(envelope, "its method is written otherwise than the protocol writes it")
+            if envelope.id is not None and envelope.id in self._files:
+                return self._refuse(envelope, "its id is that of a request that is still open")
             if not self._questions.is_idle:
                 self._questions.reuse(envelope.id)
             return None
-        if self._questions.asked_with(envelope.id) is not None:
+        if self._questions.asked_with(envelope.id) is not None or envelope.id in self._files:
             return self._refuse(envelope, "its id is that of a request that is still open")
         if self._questions.is_withdrawn(envelope.id):
             return self._refuse(envelope, "the editor may still answer an older request with its id")
-        if self._questions.are_many:
+        if self._questions.are_many or self._files.are_many:
             return self._refuse(envelope, "too many requests are open")
         self._questions.reuse(envelope.id)
         try:
@@ -350,28 +365,81 @@ class Relay:
     def _agent_request(self, request: AgentRequest, envelope: Envelope, line: bytes) -> list[Send] | None:
         """Evaluate a request to read, write or start something; its call may not have been asked about."""
         session = self._sessions.get(request.session)
-        meant, placed = self._authorizer.understand_all(readings(request), session.placed, session.cwd)
+        watched = self._watched(request)  # before the policy looks where the path leads
+        calls = readings(request)
+        meant, placed = self._authorizer.understand_all(calls, session.placed, session.cwd)
+        confines = self._can_confine(request, placed)
+        if confines and len(calls) > 1:  # a confined run reads it in one way only
+            alone, _placed = self._authorizer.understand_all(calls[:1], session.placed, session.cwd)
+            meant = alone if self._authorizer.runs_confined(alone, placed) else meant
         if strays(request):
             meant = meant.replace(understood=False, problem=meant.problem or _STRAYS)
         content = content_of(request)
         asked = meant.understood and session.calls.cover(self._authorizer.touches(meant, placed.guard), content)
         also: dict[str, Any] = {"editor_session": request.session, "method": request.method}
         marks = {} if asked else {"unasked": True}
-        evaluation = self._authorizer.authorize(meant, placed, also={**also, **marks})
+        evaluation = self._authorizer.authorize(meant, placed, also={**also, **marks}, confines=confines)
         self._keep_log(evaluation, envelope, {**also, **marks})
-        if evaluation.matter is None:
-            return None if evaluation.verdict.allowed else self._deny(envelope, evaluation)
-        if self._strict and not asked:
+        if isinstance(evaluation.outcome, Evaluation):
+            if not evaluation.verdict.allowed:
+                return self._deny(envelope, evaluation)
+            return self._forward(evaluation, evaluation.outcome, request, envelope, line, watched)
+        observed = evaluation.outcome.observed
+        if self._strict and not asked and not observed:
             return self._ask_ourselves(evaluation.without_mark("unasked"), request, envelope, line)
-        return self._pass_on(evaluation, envelope, asked=asked)
-
-    def _pass_on(self, evaluation: CallEvaluation, envelope: Envelope, *, asked: bool) -> list[Send] | None:
-        """Record a request that goes on though no rule allows it: a person approved its call, or was not asked."""
+        # No rule allows it: a person approved its call, or was not asked.
         done = self._authorizer.finish(evaluation, ELSEWHERE) if asked else self._authorizer.let_pass(evaluation)
-        if done.recorded:
+        if not done.recorded:
+            return self._deny(envelope, structs.replace(evaluation, outcome=done.replace(verdict=UNKEPT)))
+        return None if observed else self._forward(evaluation, done, request, envelope, line, watched)
+
+    def _watched(self, request: AgentRequest) -> WatchedPath | None:
+        """Note what the way to a file looks like, where a confined process may exchange names on it."""
+        placed = self._sessions.get(request.session).placed
+        if placed is None or not (self._sandboxed or placed.guard.policy.compiled.policy.shell is not None):
             return None
-        unkept = done.replace(verdict=UNKEPT)
-        return self._deny(envelope, structs.replace(evaluation, outcome=unkept))
+        return watched_path(request, placed.guard.policy.root.path)
+
+    def _opened(self, envelope: Envelope) -> list[Send] | None:
+        """Pass on what the editor says of a file; not what it read while the way to that file changed."""
+        problem, notice = self._files.problem_with(envelope)
+        if notice and len(self._notices) < _MOST_NOTICES:
+            self._notices.append(notice)
+        return [Send(TO_AGENT, permission_request.refusal(envelope.raw_id, problem))] if problem else None
+
+    def _can_confine(self, request: AgentRequest, placed: Placed) -> bool:
+        """Whether a command can be started so that it runs confined, if the policy says so."""
+        if request.method != TERMINAL or self._confiner is None or placed.guard.policy.compiled.policy.shell is None:
+            return False
+        session = self._sessions.get(request.session)
+        return not self._confiner.why_not(request, placed.guard, session.cwd, self._authorizer.shell)
+
+    def _forward(  # noqa: PLR0917 -- the request, what was decided about it, and how it came
+        self,
+        evaluation: CallEvaluation,
+        done: Evaluation,
+        request: AgentRequest,
+        envelope: Envelope,
+        line: bytes,
+        watched: WatchedPath | None,
+    ) -> list[Send] | None:
+        """Let a request go to the editor as it came; one whose command runs confined is changed so that it does."""
+        sandbox, raw_id = done.verdict.sandbox, envelope.raw_id
+        try:
+            if watched is not None:
+                result = self._files.forward(envelope.id, request, evaluation, watched)
+                if result is None or raw_id is None:
+                    return None if result is None else []
+                return [Send(TO_AGENT, permission_request.result(raw_id, result))]
+            if sandbox is None or not sandbox[0] or self._confiner is None:
+                return None
+            session, shell, sequence = self._sessions.get(request.session), self._authorizer.shell, done.sequences[0]
+            changed = self._confiner.change(line, request, evaluation.guard, session.cwd, shell, sequence)
+        except (ByleaveError, ValueError, OSError) as error:
+            what = "the command cannot be confined" if watched is None else "the file cannot be written"
+            problem = f"{what}: {error}"
+            return [] if raw_id is None else [Send(TO_AGENT, permission_request.refusal(raw_id, problem))]
+        return [Send(TO_CLIENT, changed)]
 
     def _ask_ourselves(
         self, evaluation: CallEvaluation, request: AgentRequest, envelope: Envelope, line: bytes
@@ -381,6 +449,7 @@ class Relay:
         ours = f"byleave-{secrets.token_hex(8)}"
         question = OpenQuestion(ours, evaluation, request.session, envelope.raw_id, line)
         question.held_for, question.options = envelope.id, permission_request.OUR_OPTIONS
+        question.request, question.envelope = request, envelope
         self._questions.add(question)
         return [
             Send(
@@ -435,11 +504,15 @@ class Relay:
 
     def _answered_ours(self, question: OpenQuestion, envelope: Envelope | None) -> list[Send]:
         reply, _readable = _reply_in(envelope, question.options)
+        request, held = question.request, question.envelope
+        watched = None if request is None else self._watched(request)
         done = self._authorizer.finish(
             question.evaluation, CANCELLED if question.cancelled_until is not None else reply
         )
-        if done.allowed:
-            return [Send(TO_CLIENT, question.line)]
+        if done.allowed and request is not None and held is not None:
+            evaluation = structs.replace(question.evaluation, outcome=done)
+            changed = self._forward(evaluation, done, request, held, question.line, watched)
+            return [Send(TO_CLIENT, question.line)] if changed is None else changed
         return [
             Send(
                 TO_AGENT,
@@ -552,11 +625,14 @@ def make_relay(
     strict: bool = False,
     log: Callable[[dict[str, Any]], None] | None = None,
     now: Callable[[], float] = monotonic,
+    confiner: TerminalConfiner | None = None,
+    sandboxed: bool = False,
 ) -> Relay:
     """Return a relay for an agent in this workspace.
 
     Unless the workspace is `fixed`, the policy of its own workspace holds for a session that works elsewhere. `log` is
-    given an object for every request that was evaluated.
+    given an object for every request that was evaluated. `confiner` has commands run confined that the editor starts.
+    `sandboxed`: the agent runs in a sandbox, and reaches what is outside through the editor alone.
     """
     authorizer = CallAuthorizer(workspace, files=files, session=session, who=who, fixed=fixed)
-    return Relay(authorizer, strict=strict, log=log, now=now)
+    return Relay(authorizer, strict=strict, log=log, now=now, confiner=confiner, sandboxed=sandboxed)

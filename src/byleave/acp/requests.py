@@ -206,6 +206,8 @@ class OpenQuestion:
         self.screen: Screen | None = None  # of the agent's own questions: what is shown with it
         self.contents: Mapping[str, str] = {}  # by path, the hash of the content that is shown with it
         self.held_for: Id | None = None
+        self.request: AgentRequest | None = None  # what is held, and the outside of its message
+        self.envelope: Envelope | None = None
         self.cancelled_until: float | None = None
 
 

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from byleave.launch.services import service_processes
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from subprocess import Popen
@@ -115,8 +117,8 @@ def _prctl(option: int, argument: int | bytes) -> None:
         prctl(option, word, ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
 
 
-def descendants(ancestor: int) -> list[int]:
-    """Return every process below `ancestor` that has not ended."""
+def descendants(ancestor: int, spared: frozenset[int] = frozenset()) -> list[int]:
+    """Return every process below `ancestor` that has not ended; not those that are spared, nor what is below them."""
     children: dict[int, list[int]] = {}
     ended: set[int] = set()
     for process, parent, state in _processes():
@@ -126,7 +128,7 @@ def descendants(ancestor: int) -> list[int]:
     found: list[int] = []
     ahead = [ancestor]
     while ahead:
-        below = children.pop(ahead.pop(), [])
+        below = [process for process in children.pop(ahead.pop(), []) if process not in spared]
         found += below
         ahead += below
     return [process for process in found if process not in ended]
@@ -278,7 +280,10 @@ class Supervisor:
                 self._say(DONE)
                 return False
             if process == 0:
-                return True
+                if self._status is None or self._left():
+                    return True
+                self._say(DONE)  # nothing is there but a service, which goes on
+                return False
             if self._agent is not None and process == self._agent.pid:
                 self._status = status
                 self._say(ENDED + str(status).encode())
@@ -313,14 +318,19 @@ class Supervisor:
             if self._agent is not None and self._status is None:
                 send_group(self._agent.pid, number)
             else:
-                for process in descendants(os.getpid()):
+                for process in self._left():
                     send(process, number)
 
     def _kill(self) -> None:
         if self._agent is not None and self._status is None:
             send_group(self._agent.pid, signal.SIGKILL)
-        for process in descendants(os.getpid()):
+        for process in self._left():
             send(process, signal.SIGKILL)
+
+    def _left(self) -> list[int]:
+        """Return what runs below us. A service that a hook of the agent has started is for others, too."""
+        found = descendants(os.getpid())
+        return descendants(os.getpid(), service_processes()) if found else found
 
     def _say(self, message: bytes) -> None:
         try:

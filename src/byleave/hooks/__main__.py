@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from byleave.hooks.event_reader import Hook
 
-_FIELDS = {"--home": "home", "--root": "root", "--session": "session", "--agent-profile": "profile"}
+_FIELDS = {"--home": "home", "--root": "root", "--session": "session", "--agent-profile": "profile", "--only": "only"}
 _PACKAGES = "--packages"
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 EXECUTE, READ, EDIT, DELETE = "execute", "read", "edit", "delete"
 SEARCH, FETCH, THINK, OTHER, QUESTION = "search", "fetch", "think", "other", "question"
 CLAUDE_CODE, CODEX, GEMINI, CURSOR, OPENCODE = "claude-code", "codex", "gemini", "cursor", "opencode"
+COPILOT, QWEN, CLINE = "copilot", "qwen", "cline"
 
 _NAMES: "Mapping[str, Mapping[str, str]]" = {
     CLAUDE_CODE: {
@@ -69,6 +70,37 @@ _NAMES: "Mapping[str, Mapping[str, str]]" = {
         OTHER: "websearch codesearch skill",
         THINK: "todowrite todoread task invalid",
         QUESTION: "question plan_enter plan_exit",
+    },
+    COPILOT: {
+        EXECUTE: "bash",
+        READ: "view",
+        EDIT: "create edit str_replace apply_patch",
+        SEARCH: "grep glob",
+        FETCH: "web_fetch",
+        OTHER: "web_search skill sql session_store_sql store_memory",
+        THINK: "read_bash stop_bash list_bash task read_agent list_agents write_agent report_intent update_todo "
+        "fetch_copilot_cli_documentation task_complete",
+        QUESTION: "ask_user exit_plan_mode",
+    },
+    QWEN: {
+        EXECUTE: "run_shell_command",
+        READ: "read_file read_many_files list_directory",
+        EDIT: "write_file edit",
+        SEARCH: "glob grep_search search_file_content",
+        FETCH: "web_fetch",
+        OTHER: "web_search google_web_search skill save_memory",
+        THINK: "todo_write agent task task_stop send_message tool_search",
+        QUESTION: "ask_user_question enter_plan_mode exit_plan_mode",
+    },
+    CLINE: {
+        EXECUTE: "run_commands",
+        READ: "read_files",
+        EDIT: "editor apply_patch",
+        SEARCH: "search_codebase",
+        FETCH: "fetch_web_content",
+        OTHER: "skills",
+        THINK: "submit_and_exit",
+        QUESTION: "ask_question",
     },
 }
 KINDS: "Mapping[str, Mapping[str, str]]" = {

@@ -10,16 +10,19 @@ Start at `evaluate`.
 
 import os
 
-from byleave.core.action import CallAction, OtherAction
+from byleave.core.action import CallAction, CommandAction, OtherAction
 from byleave.core.agents import other_names
-from byleave.core.decision import ASK, DENY
+from byleave.core.decision import ALLOW, ASK, DENY
+from byleave.core.observing import LEFT_TO_AGENT, is_silence
 from byleave.core.redact import Redactor
 from byleave.errors import InputError, StateError
 from byleave.guard.approval_key import input_pin
-from byleave.guard.evaluation import ELSEWHERE, NO_PERSON, ActionRequest, Pending, Reply, Who
+from byleave.guard.evaluation import ELSEWHERE, NO_PERSON, UNASKED, ActionRequest, Pending, Reply, Who
 from byleave.guard.open_guard import guard_for
-from byleave.hooks.agents import CLAUDE_CODE, KINDS, OTHER, QUESTION, THINK
-from byleave.policy.dirs import find_homes, find_root
+from byleave.hooks.agents import CLAUDE_CODE, CODEX, DELETE, EDIT, KINDS, OPENCODE, OTHER, QUESTION, READ, SEARCH, THINK
+from byleave.hooks.last_event import note_event
+from byleave.hooks.outcomes import DOOR, TICKETS, has_live_runs, homes_of, keep_paused, offer, remember_call
+from byleave.policy.dirs import find_root
 from byleave.policy.layers import LOCAL, PROJECT
 from byleave.policy.load import Workspace
 from byleave.record import Record
@@ -32,12 +35,19 @@ from byleave.user_files import digest, make_private_directory, read_private, wri
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
 
     from byleave.core.decision import Decision
+    from byleave.guard.evaluation import Evaluation
     from byleave.guard.guard import Guard
+    from byleave.hooks.agent_process import FoundAgent
+    from byleave.hooks.changed_call import CallChange
     from byleave.hooks.event_reader import Hook, HookContext, HookToolCall
     from byleave.policy.compile import Compiled
     from byleave.policy.dirs import UserDirs
+    from byleave.policy.layers import Layer
+    from byleave.policy.live_policy import LivePolicy
+    from byleave.store.live_runs import Hold
 
 
 _LARGEST = 1 << 16
@@ -90,42 +100,104 @@ def _write(path: str, changes: "dict[str, str]") -> None:
         return
 
 
-DOOR = "hook"
+_FILE_TOOLS = (READ, EDIT, DELETE, SEARCH)
 _MCP = "mcp__"
 
 
 class HookEvaluation(Record):
     """The decision and its reason, and what is left to do about its record once the agent has it.
 
-    Without a decision, the agent goes on as if there were no hook.
+    Without a decision, the agent goes on as if there were no hook. `remember` keeps the call, as the event has it,
+    until the agent reports its outcome. `changed` is the tool's input in the place of the one in the event: what is let
+    through is that, and nothing else.
     """
 
     decision: "Decision | None"
     reason: str
     afterwards: "Callable[[], None]"
+    remember: "Callable[[Mapping[str, Any]], None]"
+    changed: "Mapping[str, Any] | None" = None
 
 
 def evaluate(hook: "Hook", tool_call: "HookToolCall", around: "HookContext") -> HookEvaluation:
     """Evaluate a call and record the decision; an error means that the call must be blocked."""
     workspace = _open_workspace(hook, tool_call, around)
-    guard = guard_for(workspace, DOOR, files=hook.files, session=hook.session, stays=False, client_approves=None)
+    state = workspace.homes.workspace(workspace.root.path)
+    note_event(workspace.homes.state, hook.agent)
+    if os.path.isdir(os.path.join(state, TICKETS)):
+        from byleave.hooks.unredeemed import note_overdue
+
+        note_overdue(state)
+    hold = _pause(hook, tool_call, state)
+    if hold is None or isinstance(hold, str):
+        return _evaluate(hook, tool_call, around, workspace, unstopped=hold or "")
+    try:
+        done = _evaluate(hook, tool_call, around, workspace)
+    except BaseException:
+        hold.release()
+        raise
+    if done.decision is not ALLOW:
+        hold.release()
+        return done
+
+    def remember(event: "Mapping[str, Any]") -> None:
+        done.remember(event)
+        keep_paused(hook, event, hold)
+
+    return done.replace(remember=remember)
+
+
+def _pause(hook: "Hook", tool_call: "HookToolCall", state: str) -> "Hold | str | None":
+    """Stop confined commands for a tool that opens files itself: none of them is to exchange what was looked at.
+
+    None if there is nothing to be stopped; a sentence if that is not possible.
+    """
+    is_file_tool = tool_call.server is None and KINDS[hook.agent].get(tool_call.tool) in _FILE_TOOLS
+    if not is_file_tool or not has_live_runs(state):
+        return None
+    from byleave.hooks.pausing import pause
+
+    return pause(state)
+
+
+def _evaluate(
+    hook: "Hook", tool_call: "HookToolCall", around: "HookContext", workspace: Workspace, *, unstopped: str = ""
+) -> HookEvaluation:
+    state = workspace.homes.workspace(workspace.root.path)
+    policy = workspace.load(files=hook.files, session=hook.session)
     meant = _meaning(hook.agent, tool_call, workspace.root.path, shell_of_agent(hook.agent, around.variables))
-    decision, reason = _decide(hook, tool_call, meant, guard)
+    if unstopped and meant.understood:
+        meant = _unclear(meant, unstopped)
+    confining = _confining(hook, tool_call, meant, workspace, policy)
+    if confining.layers:
+        policy = workspace.load(files=hook.files, session=hook.session, extra=confining.layers)
+    guard = guard_for(
+        workspace, DOOR, policy=policy, session=hook.session, stays=False, client_approves=None, may_observe=True
+    )
+    decision, reason, done = _decide(hook, tool_call, meant, guard, confining)
+    changed = _changed_input(confining, done, decision)
+    if decision is ASK:
+        reason += offer(state, done.verdict.suggestion)
     if decision in (ASK, DENY) and not hook.files:
         reason = (
             edited_files(workspace, guard.policy.compiled, hook.session) + reason
         )  # a long reason is cut at its end
     settings = guard.policy.compiled.settings
-    return HookEvaluation(decision, reason, lambda: workspace.audit_log(settings, Redactor()).fold_later())
+    return HookEvaluation(
+        decision,
+        reason,
+        workspace.audit_log(settings, Redactor()).fold_later,
+        lambda event: remember_call(
+            hook, tool_call, event, done, actions=meant.actions, changed=changed, guard=guard, state=state
+        ),
+        changed,
+    )
 
 
 def _open_workspace(hook: "Hook", tool_call: "HookToolCall", around: "HookContext") -> Workspace:
-    variables: Mapping[str, str] = around.variables
-    if hook.home is not None:  # in place of all that the environment says about byleave
-        if not os.path.isabs(hook.home):
-            raise InputError(f"--home is not absolute: {quoted(hook.home)}", hint="write the whole path, from / on")
-        variables = {"HOME": hook.home}
-    homes = find_homes(variables)
+    if hook.home is not None and not os.path.isabs(hook.home):
+        raise InputError(f"--home is not absolute: {quoted(hook.home)}", hint="write the whole path, from / on")
+    homes = homes_of(hook, around)
     return Workspace(hook.root or _found_root(tool_call, around, homes), homes=homes)
 
 
@@ -162,23 +234,108 @@ def _unclear(meant: Translation, problem: str) -> Translation:
     return meant.replace(understood=False, problem=problem)
 
 
+class _Confining(Record):
+    """How the command of this call can be confined: not at all where `why_not` says why; empty for other calls.
+
+    `layers` are the agent's own lists, which have a say no more once the text of the call is another.
+    """
+
+    change: "CallChange | None" = None
+    agent: "FoundAgent | None" = None
+    why_not: str = ""
+    layers: "tuple[Layer, ...]" = ()
+
+    @property
+    def possible(self) -> bool:
+        return self.change is not None and not self.why_not
+
+
+_NOT_CONFINED = _Confining()
+
+
+def _confining(
+    hook: "Hook", tool_call: "HookToolCall", meant: Translation, workspace: Workspace, policy: "LivePolicy"
+) -> _Confining:
+    action = meant.actions[0] if len(meant.actions) == 1 else None
+    if not isinstance(action, CommandAction) or policy.compiled.policy.shell in (None, "off"):
+        return _NOT_CONFINED  # an allow that holds only confined is an ask
+    from byleave.hooks.changed_call import CallChange
+    from byleave.hooks.confining import confinable
+
+    found = confinable(hook, tool_call, action, workspace, policy)
+    change = CallChange(hook, tool_call, action, workspace)
+    return _Confining(change, found.agent, found.why_not, found.layers)
+
+
 def _decide(
-    hook: "Hook", tool_call: "HookToolCall", meant: Translation, guard: "Guard"
-) -> "tuple[Decision | None, str]":
+    hook: "Hook", tool_call: "HookToolCall", meant: Translation, guard: "Guard", confining: _Confining
+) -> "tuple[Decision | None, str, Evaluation]":
     who = _who(hook, meant, guard)
     unclear = "" if meant.understood else meant.problem or "byleave does not know what it would do"
     also = {"tool_call": tool_call.call, "sources": dict(meant.sources)}
     by_name = any(isinstance(action, OtherAction) and action.name != THINK for action in meant.actions)
     pin = input_pin(dict(tool_call.raw)) if by_name else None
-    outcome = guard.authorize(ActionRequest(meant.actions, who, unclear, pin=pin, fields=also))
+    request = ActionRequest(meant.actions, who, unclear, pin=pin, fields=also, confines=confining.possible)
+    outcome = guard.authorize(request)
     if not isinstance(outcome, Pending):
-        return outcome.verdict.decision, outcome.verdict.reason
-    if meant.is_own_question:
-        return None, guard.complete(outcome, Reply(ELSEWHERE, hook.agent)).verdict.reason
-    if not tool_call.can_ask:
-        return _hold_back(hook, outcome, guard)
+        return outcome.verdict.decision, outcome.verdict.reason, outcome
+    if outcome.observed:  # nothing is asked for: the agent does as if there were no hook
+        left = guard.complete(outcome, Reply(UNASKED, hook.agent))
+        return (None if left.recorded else DENY), left.verdict.reason, left
+    if meant.is_own_question or _is_left_to_agent(hook, tool_call, outcome, guard):
+        left = guard.complete(outcome, Reply(ELSEWHERE, hook.agent))
+        return None, left.verdict.reason, left
+    why_not = _why_not(confining, outcome, guard)
+    if not tool_call.can_ask or not _confines_asked(hook, outcome):
+        return _hold_back(hook, outcome, guard, why_not)
     done = guard.complete(outcome, Reply(ELSEWHERE, hook.agent))
-    return done.verdict.decision, done.verdict.reason
+    return done.verdict.decision, f"{done.verdict.reason}{why_not}", done
+
+
+def _changed_input(confining: _Confining, done: "Evaluation", decision: "Decision | None") -> "dict[str, Any] | None":
+    """Return the input that has the command run confined, where the verdict says that it does; else None.
+
+    After a question, what need not be confined runs as the person has seen it.
+    """
+    confined, required = done.verdict.sandbox or (False, False)
+    asked = decision is not ALLOW
+    if decision in (None, DENY) or not confined or (asked and not required):
+        return None
+    if confining.change is None or confining.agent is None or confining.why_not:
+        raise StateError("this command would run without its confinement", hint="this is a defect: please report it")
+    return confining.change.issue(confining.agent, done.sequence, asked=asked)
+
+
+def _is_left_to_agent(hook: "Hook", tool_call: "HookToolCall", pending: Pending, guard: "Guard") -> bool:
+    """Whether a command that no rule matches is the agent's own affair, as `[hooks] silent` says.
+
+    Never what needs confinement, and never where the agent's format has no such answer, or its mode asks no person.
+    """
+    if guard.policy.compiled.settings["hooks"].get("silent") != LEFT_TO_AGENT or hook.agent == OPENCODE:
+        return False
+    if not tool_call.can_ask and hook.agent != CODEX:  # a hook of Codex cannot ask, Codex itself can
+        return False
+    commands = all(isinstance(action, CommandAction) for action in pending.request.actions)
+    required = (pending.verdict.sandbox or (False, False))[1]
+    return commands and not pending.request.unclear and not required and is_silence(pending.verdict)
+
+
+def _confines_asked(hook: "Hook", pending: Pending) -> bool:
+    """Whether a yes in the agent can be given to this: what needs confinement must be confined after it, too."""
+    if pending.verdict.sandbox != (True, True):
+        return True
+    from byleave.hooks.confining import SHELL_TOOLS
+
+    return SHELL_TOOLS[hook.agent].asks
+
+
+def _why_not(confining: _Confining, pending: Pending, guard: "Guard") -> str:
+    """Return why a command that would be allowed confined needs approval here, to be put behind the reason."""
+    if not confining.why_not:
+        return ""
+    request = pending.request
+    would = [guard.evaluate(action, request.who, confines=True)[0].verdict for action in request.actions]
+    return f"; it is not confined, because {confining.why_not}" if all(each.allowed for each in would) else ""
 
 
 def _who(hook: "Hook", meant: Translation, guard: "Guard") -> Who:
@@ -194,11 +351,11 @@ def _who(hook: "Hook", meant: Translation, guard: "Guard") -> Who:
     return Who(next((name for name in other_names(hook.agent) if agents.names(name)), hook.agent), "default")
 
 
-def _hold_back(hook: "Hook", pending: Pending, guard: "Guard") -> "tuple[Decision, str]":
+def _hold_back(hook: "Hook", pending: Pending, guard: "Guard", why_not: str) -> "tuple[Decision, str, Evaluation]":
     """Deny what the agent cannot ask its user about, and have it wait for the user where that can be approved."""
     done = guard.complete(pending, Reply(NO_PERSON, hook.agent))
     asked = [question for question in pending.questions if question.resolved.verdict.decision is ASK]
     waiting = [] if pending.request.unclear else [guard.await_approval(question) for question in asked]
     waits = bool(waiting) and all(waiting)
     way = "approve it with `byleave approvals approve`, then have it tried again" if waits else "do it yourself"
-    return done.verdict.decision, f"{done.verdict.reason}; {way}"
+    return done.verdict.decision, f"{done.verdict.reason}{why_not}; {way}", done

@@ -1,14 +1,13 @@
 """Read the hook event of an agent: a JSON object, strictly, and in it the tool call, in the agent's own shape. Pure.
 
-The scanner in C is used directly: the `json` package would load `re`, and a hook runs before every tool call.
-
 The workspace is never taken from what a model chooses: agents move their working directory (`cd`, a command's own
 directory), and a model that could move the workspace along would choose the rules.
 
 Start at `read_tool_call`. What an agent's tools do: `agents`. How each agent is answered: `hook.answer_text`.
 """
 
-from byleave.hooks.agents import CLAUDE_CODE, CODEX, CURSOR, GEMINI, KINDS, OPENCODE
+from byleave.hooks.agents import CLAUDE_CODE, CLINE, CODEX, COPILOT, CURSOR, GEMINI, KINDS, OPENCODE, QWEN
+from byleave.protocol.json_text import JsonTextError, read_json
 from byleave.record import Record
 from byleave.text import quoted
 
@@ -50,62 +49,34 @@ def read_text(text: str) -> "dict[str, Any]":
     if not text:
         raise UnreadableEventError("there is no event on standard input")
     try:
-        tree, end = _scanner()(text, 0)
-    except UnreadableEventError:
-        raise
-    except (ValueError, StopIteration, SystemError):  # the last where `json`, which has the error, is not loaded
-        raise UnreadableEventError("the event is not JSON") from None
-    except RecursionError:
-        raise UnreadableEventError("the event is nested too deeply") from None
-    if end != len(text) or not isinstance(tree, dict):
+        tree = read_json(text)
+    except JsonTextError as error:
+        raise UnreadableEventError(f"the event {error}") from None
+    if not isinstance(tree, dict):
         raise UnreadableEventError("the event is not one JSON object")
     return tree
 
 
-class _Ways:
-    """How the scanner makes values of what it reads."""
-
-    strict = True
-    object_hook = None
-    parse_float = float
-    parse_int = int
-
-    @staticmethod
-    def object_pairs_hook(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
-        read = dict(pairs)
-        if len(read) != len(pairs):
-            raise UnreadableEventError("the event gives a name twice")
-        return read
-
-    @staticmethod
-    def parse_constant(name: str) -> None:
-        raise UnreadableEventError(f"the event holds {name}, which is no JSON")
-
-
-def _scanner() -> "Callable[[str, int], tuple[Any, int]]":
-    try:
-        from _json import make_scanner
-    except ImportError:
-        from json import JSONDecoder
-
-        return JSONDecoder(object_pairs_hook=_Ways.object_pairs_hook, parse_constant=_Ways.parse_constant).raw_decode
-    ways: Any = _Ways
-    scan: Callable[[str, int], tuple[Any, int]] = make_scanner(ways)
-    return scan
-
-
 BEFORE_SHELL, BEFORE_MCP, BEFORE_TOOL = "beforeShellExecution", "beforeMCPExecution", "preToolUse"
 BEFORE_READ, BEFORE_TAB_READ = "beforeReadFile", "beforeTabFileRead"
+COPILOT_BEFORE = "preToolUse"
+_SESSION_NAMES = ("session_id", "conversation_id", "sessionId", "taskId")
 _SERVER_NAMES = ("mcp_server_name", "server_name", "server")
 _LEAVES_SANDBOX = "dangerouslyDisableSandbox"
 _CURSOR_MCP = "MCP:"
 # Modes of Claude Code in which a question may never reach its user: in one a classifier answers in their place, in the
 # other some versions take it for a yes (2.0.0 does).
-_UNASKED = ("auto", "bypassPermissions")
+UNASKED = ("auto", "bypassPermissions")
+
+
+OUTCOME = "outcome"
 
 
 class Hook(Record):
-    """Whose hook this is, and what the command line says about it. `home` takes the place of the environment."""
+    """Whose hook this is, and what the command line says about it. `home` takes the place of the environment.
+
+    `only`: nothing but outcomes are taken from this event (`OUTCOME`), and nothing is ever blocked.
+    """
 
     agent: str
     home: str | None = None
@@ -113,6 +84,7 @@ class Hook(Record):
     files: tuple[str, ...] = ()
     session: str = "default"
     profile: str | None = None
+    only: str | None = None
 
 
 class HookContext(Record):
@@ -139,29 +111,40 @@ class HookToolCall(Record):
     can_ask: bool = True
     server: str | None = None
     problem: str = ""
+    session: str = ""  # the agent's own name of it
+
+
+def event_name(agent: str, tree: "Tree") -> str:
+    """Return which of the agent's events this is."""
+    return _text(tree, "hook_event_name") if agent not in _EVENT_NAMES else _EVENT_NAMES[agent](tree)
+
+
+def session_of(tree: "Tree") -> str:
+    """Return the agent's own name of its session, "" if it gives none."""
+    return next((tree[name] for name in _SESSION_NAMES if isinstance(tree.get(name), str)), "")
 
 
 def read_tool_call(agent: str, tree: "Tree", around: HookContext) -> HookToolCall | None:
     """Return what an event asks for, None for an event that asks for nothing of ours."""
-    event = _text(tree, "hook_event_name")
+    event = event_name(agent, tree)
     reader = _READERS[agent].get(event)
     if reader is not None:
-        return reader(tree, around)
+        return reader(tree, around).replace(session=session_of(tree))
     if event.lower() in {known.lower() for known in _READERS[agent]}:
         raise UnreadableEventError(f"the event {quoted(event)} is nearly one that byleave decides")
     return None
 
 
 def _claude_code(tree: "Tree", around: HookContext) -> HookToolCall:
-    cwd = _directory(tree.get("cwd"))
+    cwd = directory_of(tree.get("cwd"))
     tool_call = HookToolCall(
         "PreToolUse",
         _text(tree, "tool_name"),
         _object(tree, "tool_input"),
         cwd,
-        _directory(around.variables.get("CLAUDE_PROJECT_DIR")) or cwd,  # set by Claude Code, above all settings
+        directory_of(around.variables.get("CLAUDE_PROJECT_DIR")) or cwd,  # set by Claude Code, above all settings
         _name(tree.get("tool_use_id")),
-        can_ask=tree.get("permission_mode") not in _UNASKED,
+        can_ask=tree.get("permission_mode") not in UNASKED,
     )
     if tool_call.raw.get(_LEAVES_SANDBOX):
         return _with(tool_call, problem="it would leave the agent's own sandbox, of which rules say nothing")
@@ -169,7 +152,7 @@ def _claude_code(tree: "Tree", around: HookContext) -> HookToolCall:
 
 
 def _codex(tree: "Tree", around: HookContext) -> HookToolCall:
-    cwd = _directory(tree.get("cwd"))
+    cwd = directory_of(tree.get("cwd"))
     # The event's directory is the one that the model chose for its command; Codex starts hooks in the session's own.
     project = around.here if around.installed else cwd
     tool, raw = _text(tree, "tool_name"), _object(tree, "tool_input")
@@ -177,7 +160,7 @@ def _codex(tree: "Tree", around: HookContext) -> HookToolCall:
 
 
 def _gemini(tree: "Tree", _around: HookContext) -> HookToolCall:
-    cwd = _directory(tree.get("cwd"))
+    cwd = directory_of(tree.get("cwd"))
     tool_call = HookToolCall("BeforeTool", _text(tree, "tool_name"), _object(tree, "tool_input"), cwd, cwd)
     if tree.get("mcp_context") is None:
         return tool_call
@@ -186,26 +169,26 @@ def _gemini(tree: "Tree", _around: HookContext) -> HookToolCall:
 
 
 def _cursor_shell(tree: "Tree", _around: HookContext) -> HookToolCall:
-    cwd = _directory(tree.get("cwd"))
-    return HookToolCall(BEFORE_SHELL, "Shell", {"command": _text(tree, "command")}, cwd, _cursor_root(tree, cwd))
+    cwd = directory_of(tree.get("cwd"))
+    return HookToolCall(BEFORE_SHELL, "Shell", {"command": _text(tree, "command")}, cwd, cursor_root(tree, cwd))
 
 
 def _cursor_mcp(tree: "Tree", _around: HookContext) -> HookToolCall:
     given = tree.get("tool_input")
     raw = read_text(given.strip()) if isinstance(given, str) else _object(tree, "tool_input")
-    tool_call = HookToolCall(BEFORE_MCP, _text(tree, "tool_name"), raw, None, _cursor_root(tree, None))
+    tool_call = HookToolCall(BEFORE_MCP, _text(tree, "tool_name"), raw, None, cursor_root(tree, None))
     return _on_server(tool_call, tree)
 
 
 def _cursor_read(tree: "Tree", _around: HookContext) -> HookToolCall:
     path = _text(tree, "file_path")
-    root = _cursor_root(tree, path)
+    root = cursor_root(tree, path)
     return HookToolCall(_text(tree, "hook_event_name"), "Read", {"file_path": path}, root, root, can_ask=False)
 
 
 def _cursor_tool(tree: "Tree", _around: HookContext) -> HookToolCall:
-    tool, cwd = _text(tree, "tool_name"), _directory(tree.get("cwd"))
-    root = _cursor_root(tree, cwd)
+    tool, cwd = _text(tree, "tool_name"), directory_of(tree.get("cwd"))
+    root = cursor_root(tree, cwd)
     # A question about these two is put at the event of their own, which follows; this one knows no questions.
     asked_later = tool == "Shell" or tool.startswith(_CURSOR_MCP)
     raw, call = _object(tree, "tool_input"), _name(tree.get("tool_use_id"))
@@ -222,16 +205,16 @@ def _on_server(tool_call: HookToolCall, tree: "Tree") -> HookToolCall:
     return _with(tool_call, server=server)
 
 
-def _cursor_root(tree: "Tree", inside: str | None) -> str | None:
+def cursor_root(tree: "Tree", inside: str | None) -> str | None:
     """Return the folder that is open in the editor; of several, the one that this path lies in, else the first."""
     given = tree.get("workspace_roots")
-    roots = [root for root in given if _directory(root)] if isinstance(given, list) else []
+    roots = [root for root in given if directory_of(root)] if isinstance(given, list) else []
     around = [root for root in roots if inside is not None and f"{inside}/".startswith(f"{root.rstrip('/')}/")]
     return max(around, key=len) if around else next(iter(roots), inside)
 
 
 def _opencode(tree: "Tree", _around: HookContext) -> HookToolCall:
-    directory = _directory(tree.get("directory"))
+    directory = directory_of(tree.get("directory"))
     tool, raw = _text(tree, "tool"), _object(tree, "args")
     tool_call = HookToolCall(
         "tool.execute.before", tool, raw, directory, directory, _name(tree.get("call_id")), can_ask=False
@@ -251,6 +234,46 @@ def _as_opencode_names(server: str) -> str:
     return "".join([char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in server])
 
 
+def _copilot_event(tree: "Tree") -> str:
+    """Return which event it is: Copilot CLI gives most of them no name, but each has members of its own."""
+    named = tree.get("hookName", tree.get("hook_event_name"))
+    if isinstance(named, str):
+        return named
+    if "toolName" not in tree:
+        return "other"
+    return "postToolUse" if "toolResult" in tree or "error" in tree else COPILOT_BEFORE
+
+
+def _copilot(tree: "Tree", _around: HookContext) -> HookToolCall:
+    cwd = directory_of(tree.get("cwd"))
+    given = tree.get("toolArgs")
+    raw = read_text(given.strip()) if isinstance(given, str) else _object(tree, "toolArgs")
+    return HookToolCall(COPILOT_BEFORE, _text(tree, "toolName"), raw, cwd, cwd)
+
+
+def _qwen(tree: "Tree", _around: HookContext) -> HookToolCall:
+    cwd = directory_of(tree.get("cwd"))
+    tool, raw, call = _text(tree, "tool_name"), _object(tree, "tool_input"), _name(tree.get("tool_use_id"))
+    # Its own question comes before the hook, and versions before 0.24 take an ask for a no.
+    return HookToolCall("PreToolUse", tool, raw, cwd, cwd, call, can_ask=False)
+
+
+def _cline(tree: "Tree", _around: HookContext) -> HookToolCall:
+    roots = tree.get("workspaceRoots")
+    root = next((place for place in roots if directory_of(place)), None) if isinstance(roots, list) else None
+    call = _object(tree, "tool_call")
+    tool, raw = _text(call, "name"), _object(call, "input")
+    commands = raw.get("commands")
+    if tool == "run_commands" and isinstance(commands, list) and len(commands) == 1 and isinstance(commands[0], str):
+        raw = {**{name: raw[name] for name in raw if name != "commands"}, "command": commands[0]}
+    return HookToolCall("tool_call", tool, raw, root, root, _name(call.get("id")), can_ask=False)
+
+
+# Where the name of an event is not in `hook_event_name`.
+_EVENT_NAMES: "Mapping[str, Callable[[Tree], str]]" = {
+    COPILOT: _copilot_event,
+    CLINE: lambda tree: _text(tree, "hookName"),
+}
 _READERS: "Mapping[str, Mapping[str, Callable[[Tree, HookContext], HookToolCall]]]" = {
     CLAUDE_CODE: {"PreToolUse": _claude_code},
     CODEX: {"PreToolUse": _codex},
@@ -263,6 +286,9 @@ _READERS: "Mapping[str, Mapping[str, Callable[[Tree, HookContext], HookToolCall]
         BEFORE_TOOL: _cursor_tool,
     },
     OPENCODE: {"tool.execute.before": _opencode},
+    COPILOT: {COPILOT_BEFORE: _copilot},
+    QWEN: {"PreToolUse": _qwen},
+    CLINE: {"tool_call": _cline},
 }
 
 
@@ -284,7 +310,7 @@ def _object(tree: "Tree", name: str) -> "Tree":
     return value
 
 
-def _directory(value: object) -> str | None:
+def directory_of(value: object) -> str | None:
     """Return an absolute path; anything else says nothing about where something happens."""
     return value if isinstance(value, str) and value.startswith("/") and "\0" not in value else None
 

@@ -12,10 +12,19 @@ Start at `serve`. What an event says: `event_reader`. What the policy decides: `
 import os
 import sys
 
+from byleave.caller import front, leave
 from byleave.core.decision import ALLOW, DENY, WORDS
 from byleave.errors import ByleaveError, ConfigErrors
-from byleave.hooks.agents import CLAUDE_CODE, CODEX, CURSOR, GEMINI, OPENCODE
-from byleave.hooks.event_reader import LARGEST, Hook, HookContext, UnreadableEventError, read_object, read_tool_call
+from byleave.hooks.agents import CLAUDE_CODE, CLINE, CODEX, COPILOT, CURSOR, GEMINI, OPENCODE, QWEN
+from byleave.hooks.event_reader import (
+    LARGEST,
+    OUTCOME,
+    Hook,
+    HookContext,
+    UnreadableEventError,
+    read_object,
+    read_tool_call,
+)
 from byleave.record import Record
 from byleave.store.audit.records import encode
 from byleave.text import shown
@@ -23,12 +32,13 @@ from byleave.text import shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
     from byleave.core.decision import Decision
 
 
 BLOCKED = 2  # the one exit code that blocks in all of the agents
+OUTCOME_LIMIT = 8.0  # seconds, after which an outcome is given up
 TIME_LIMIT = 10.0  # seconds; what is written into the agents' settings is more
 LONGEST_REASON = 2000  # characters
 _MOST_PROBLEMS = 3
@@ -43,6 +53,8 @@ class HookOutput(Record):
 
 def serve(hook: Hook, *, limit: float = TIME_LIMIT) -> "NoReturn":
     """Answer the event on standard input, and end the process."""
+    if hook.only == OUTCOME:
+        _take_outcome(hook)
     try:
         _fill_closed_descriptors()
         stop = _block_after(limit)
@@ -59,15 +71,39 @@ def serve(hook: Hook, *, limit: float = TIME_LIMIT) -> "NoReturn":
 def respond(hook: Hook, data: bytes, variables: "Mapping[str, str]") -> HookOutput:
     """Return the answer to an event, recorded. An error means that the call must be blocked."""
     around = HookContext(variables, _here(), installed=hook.home is not None)
-    tool_call = read_tool_call(hook.agent, read_object(data), around)
+    event = read_object(data)
+    tool_call = read_tool_call(hook.agent, event, around)
     if tool_call is None:
         return HookOutput(NEUTRAL[hook.agent])
     # Only now, because most of what is heavy is not needed for an event that is none of ours.
     from byleave.hooks.authorize import evaluate
 
     evaluation = evaluate(hook, tool_call, around)
-    text = answer_text(hook.agent, evaluation.decision, evaluation.reason)
+    evaluation.remember(event)
+    text = answer_text(hook.agent, evaluation.decision, evaluation.reason, evaluation.changed)
     return HookOutput(text, evaluation.afterwards)
+
+
+def _take_outcome(hook: Hook) -> "NoReturn":
+    """Record what the event on standard input reports. Whatever goes wrong: the agent goes on as if there were no hook.
+
+    What it reports has happened, or is a question to its user: neither is to be stopped or answered here.
+    """
+    import _signal  # type: ignore[import-not-found] # `signal` would load `enum`
+
+    try:
+        _signal.signal(_signal.SIGALRM, lambda _number, _frame: leave(0))
+        _signal.setitimer(_signal.ITIMER_REAL, OUTCOME_LIMIT)
+        _fill_closed_descriptors()
+        from byleave.hooks.outcomes import note_outcome
+
+        around = HookContext(os.environ, _here(), installed=hook.home is not None)
+        note_outcome(hook, read_object(_read_event()), around)
+        _write(1, _EMPTY if NEUTRAL[hook.agent] else _NOTHING)
+    except BaseException as error:  # noqa: BLE001 -- said for those who look for it, and no reason to stop anything
+        _write(2, f"byleave: the outcome is not recorded: {shown(str(error))[:LONGEST_REASON]}")
+    finally:
+        leave(0)
 
 
 def block(reason: str) -> "NoReturn":
@@ -75,7 +111,7 @@ def block(reason: str) -> "NoReturn":
     try:
         _write(2, f"byleave: {shown(reason[:LONGEST_REASON])}")
     finally:
-        os._exit(BLOCKED)
+        leave(BLOCKED)
 
 
 def _here() -> str:
@@ -104,7 +140,7 @@ def _fill_closed_descriptors() -> None:
 
 def _block_after(seconds: float) -> "Callable[[], object]":
     """Block the call when this much time has passed, whatever we are at then; return what calls it off."""
-    import _signal  # type: ignore[import-not-found] # `signal` would load `enum`
+    import _signal  # `signal` would load `enum`
 
     def blocked(_number: int, _frame: object) -> None:
         block(f"the call is blocked: no answer within {seconds:g} seconds")
@@ -133,9 +169,12 @@ def _reason_of(error: BaseException) -> str:
 
 
 def _leave(said: HookOutput) -> "NoReturn":
-    """Let the agent go on at once: a child does what is left, without the usual cleanup."""
+    """Let the agent go on at once: what is left is done behind its back, without the usual cleanup."""
     try:
-        if said.afterwards is not None and os.fork() == 0:
+        asking = front()
+        if asking is not None:
+            asking.finish(0)
+        if said.afterwards is not None and (asking is not None or os.fork() == 0):
             nowhere = os.open(os.devnull, os.O_RDWR)
             for number in range(3):  # the agent waits until no process has them open
                 os.dup2(nowhere, number)
@@ -153,16 +192,23 @@ NEUTRAL: "Mapping[str, str]" = {
     GEMINI: _EMPTY,
     CURSOR: _EMPTY,
     OPENCODE: _EMPTY,
+    COPILOT: _EMPTY,
+    QWEN: _EMPTY,
+    CLINE: _EMPTY,
 }
 
 
-def answer_text(agent: str, decision: "Decision | None", reason: str) -> str:
+def answer_text(
+    agent: str, decision: "Decision | None", reason: str, changed: "Mapping[str, Any] | None" = None
+) -> str:
     """Return what to write to standard output: no decision leaves the call to the agent.
 
-    An ask is for an agent that can put it to its user.
+    An ask is for an agent that can put it to its user. `changed` is the tool's input that the agent is to take.
     """
     if decision is None and agent == OPENCODE:  # its plugin is ours, and knows nothing in between
         decision = ALLOW
+    if decision is not None and changed is not None:
+        return _CHANGED_FORMATS[agent](decision, plain_reason(reason), changed)
     return NEUTRAL[agent] if decision is None else _FORMATS[agent](decision, plain_reason(reason))
 
 
@@ -172,19 +218,24 @@ def plain_reason(reason: str) -> str:
     return text if len(text) <= LONGEST_CONTEXT else f"{text[:LONGEST_CONTEXT]}... (cut)"
 
 
-def _claude_code(decision: "Decision", reason: str) -> str:
-    said = {"permissionDecision": WORDS[decision], "permissionDecisionReason": f"byleave: {reason}"}
+def _claude_code(decision: "Decision", reason: str, changed: "Mapping[str, Any] | None" = None) -> str:
+    said: dict[str, Any] = {"permissionDecision": WORDS[decision], "permissionDecisionReason": f"byleave: {reason}"}
+    if changed is not None:
+        said["updatedInput"] = changed
     return encode({"hookSpecificOutput": {"hookEventName": "PreToolUse", **said}})
 
 
-def _codex(decision: "Decision", reason: str) -> str:
-    """Codex takes a deny. An allow it calls unsupported, and an ask as well, and then runs the call."""
-    return _NOTHING if decision is ALLOW else _claude_code(DENY, reason)
-
-
-def _gemini(decision: "Decision", reason: str) -> str:
+def _codex(decision: "Decision", reason: str, changed: "Mapping[str, Any] | None" = None) -> str:
+    """Codex takes a deny, and an allow with a changed input. Every other it calls unsupported, and runs the call."""
     if decision is ALLOW:
-        return encode({"decision": "allow"})
+        return _NOTHING if changed is None else _claude_code(ALLOW, reason, changed)
+    return _claude_code(DENY, reason)
+
+
+def _gemini(decision: "Decision", reason: str, changed: "Mapping[str, Any] | None" = None) -> str:
+    if decision is ALLOW:
+        own = {} if changed is None else {"hookSpecificOutput": {"hookEventName": "BeforeTool", "tool_input": changed}}
+        return encode({"decision": "allow", **own})
     message = f"byleave: {reason}"
     return encode({"decision": WORDS[decision], "reason": message, "systemMessage": message})
 
@@ -196,14 +247,38 @@ def _cursor(decision: "Decision", reason: str) -> str:
     return encode({"permission": WORDS[decision], "user_message": message, "agent_message": message})
 
 
-def _opencode(decision: "Decision", reason: str) -> str:
-    return encode({"decision": WORDS[decision], "reason": f"byleave: {reason}"})
+def _opencode(decision: "Decision", reason: str, changed: "Mapping[str, Any] | None" = None) -> str:
+    own = {} if changed is None else {"args": changed}
+    return encode({"decision": WORDS[decision], "reason": f"byleave: {reason}", **own})
 
 
+def _copilot(decision: "Decision", reason: str) -> str:
+    return encode({"permissionDecision": WORDS[decision], "permissionDecisionReason": f"byleave: {reason}"})
+
+
+def _qwen(decision: "Decision", reason: str) -> str:
+    """Qwen Code has asked its own question before: an allow is no more than that nothing speaks against it."""
+    return _EMPTY if decision is ALLOW else _claude_code(DENY, reason)
+
+
+def _cline(decision: "Decision", reason: str) -> str:
+    """Cline knows one answer, which ends the run; the rest it decides itself."""
+    return _EMPTY if decision is ALLOW else encode({"cancel": True, "errorMessage": f"byleave: {reason}"})
+
+
+_CHANGED_FORMATS: "Mapping[str, Callable[[Decision, str, Mapping[str, Any]], str]]" = {
+    CLAUDE_CODE: _claude_code,
+    CODEX: _codex,
+    GEMINI: _gemini,
+    OPENCODE: _opencode,
+}
 _FORMATS: "Mapping[str, Callable[[Decision, str], str]]" = {
     CLAUDE_CODE: _claude_code,
     CODEX: _codex,
     GEMINI: _gemini,
     CURSOR: _cursor,
     OPENCODE: _opencode,
+    COPILOT: _copilot,
+    QWEN: _qwen,
+    CLINE: _cline,
 }

@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.errors import StateError
-from byleave.hooks.agents import CLAUDE_CODE, GEMINI, OPENCODE
-from byleave.hooks.snippets import ENTRY, PLACES, SettingsFile, hook_words, is_ours, item
-from byleave.policy.dirs import real_path
+from byleave.hooks.agents import CLAUDE_CODE, CLINE, COPILOT, GEMINI, OPENCODE, QWEN
+from byleave.hooks.snippets import ENTRY, PLACES, SettingsFile, hook_words, is_ours, items
+from byleave.policy.dirs import find_homes, own_packages, real_path
+from byleave.sandbox.native.build import find_front
 from byleave.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
 
@@ -181,9 +182,10 @@ def _skip(text: str, at: int) -> int:
 
 BACKUP = ".before-byleave"
 LARGEST = 4 << 20
-_NEEDED = ("msgspec", "idna", "re2")  # what a hook may come to load besides byleave
-_PLUGIN = "opencode.js"
-_OURS = "byleave hook --install opencode"
+# Agents that have a file for our hook alone, and what we put there.
+_PLUGINS = {OPENCODE: "opencode.js", CLINE: "cline.sh"}
+_OURS = "byleave hook --install {}"
+_FIRST_LINES = 2  # one of which says whose the file is
 
 
 class InstallPlan(Struct, frozen=True):
@@ -224,6 +226,27 @@ def is_switched_off(plan: InstallPlan) -> bool:
     return _SWITCHES[plan.agent](json.loads(plan.after))
 
 
+def is_off(agent: str, file: str) -> bool:
+    """Whether a settings file of the agent, the user's or a project's, has it run no hooks, or not ours."""
+    if agent not in _SWITCHES:
+        return False
+    try:
+        tree = json.loads(_read(file) or "{}")
+    except (StateError, ValueError, RecursionError):
+        return False
+    return isinstance(tree, dict) and _SWITCHES[agent](tree)
+
+
+def installed_items(agent: str, file: str) -> dict[tuple[str, ...], object]:
+    """Return our item in each list of the agent's settings that has it; a file of ours as a whole counts as one."""
+    text = _read(file)
+    if text is None or not text.strip():
+        return {}
+    if agent in _PLUGINS:
+        return {(): text.splitlines()} if _is_our_plugin(agent, text) else {}
+    return _ours(agent, text)
+
+
 def _gemini_is_off(tree: Any) -> bool:
     settings = tree.get("hooksConfig")
     if not isinstance(settings, dict):
@@ -234,6 +257,8 @@ def _gemini_is_off(tree: Any) -> bool:
 _SWITCHES: Mapping[str, Callable[[Any], bool]] = {
     CLAUDE_CODE: lambda tree: tree.get("disableAllHooks") is True,
     GEMINI: _gemini_is_off,
+    QWEN: lambda tree: tree.get("disableAllHooks") is True,
+    COPILOT: lambda tree: tree.get("disableAllHooks") is True,
 }
 
 
@@ -243,30 +268,32 @@ def settings_file(agent: str, home: str) -> str:
 
 
 def our_words(agent: str, options: Sequence[str]) -> list[str]:
-    """Return the command that this very installation of byleave is started with."""
+    """Return the command that this very installation of byleave is started with, behind the front if there is one."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     parent = os.path.dirname(package)
-    packages = [directory for directory in dict.fromkeys(_directories_of(_NEEDED)) if directory != parent]
     if not os.path.isabs(sys.executable):
         raise StateError("it is not known which Python this is", hint="start byleave by its absolute path")
-    return hook_words(sys.executable, os.path.join(parent, ENTRY), packages, options, agent)
+    front = find_front(find_homes(os.environ).memory)
+    words = hook_words(sys.executable, os.path.join(parent, ENTRY), own_packages(), options, agent)
+    return words if front is None else [front, *words]
 
 
 def plan_install(agent: str, file: str, words: Sequence[str]) -> InstallPlan:
     """Return the change that puts the hook into the file; one of ours that is there already is replaced."""
     before = _read(file)
-    if agent == OPENCODE:
-        if before is not None and not _is_our_plugin(before):
+    if agent in _PLUGINS:
+        if before is not None and not _is_our_plugin(agent, before):
             raise StateError(f"{quoted(file)} was not written by byleave", hint="rename it, then try again")
-        return InstallPlan(agent, file, before, _plugin(words), _plugin(words))
-    snippet = _snippet(agent, words)
+        return InstallPlan(agent, file, before, _plugin(agent, words), _plugin(agent, words))
+    requested = items(agent, words, _oldest_version(agent, file))
+    snippet = _with_ours(agent, "{}\n", requested)
     try:
         text = before if before is not None and before.strip() else "{}\n"
-        if _holds(agent, text, words):
+        if _holds(agent, text, requested):
             return InstallPlan(agent, file, before, before, snippet)
         known = _original(agent, file, text)
         bare = _without_ours(agent, text) if known is None else known if known.strip() else "{}\n"
-        after = _with_ours(agent, bare, item(agent, words))
+        after = _with_ours(agent, bare, requested)
     except NotPlainError as error:
         raise _refusal(file, str(error), snippet) from None
     return InstallPlan(agent, file, before, after, snippet)
@@ -275,8 +302,8 @@ def plan_install(agent: str, file: str, words: Sequence[str]) -> InstallPlan:
 def plan_uninstall(agent: str, file: str) -> InstallPlan:
     """Return the change that takes the hook out of the file."""
     before = _read(file)
-    if agent == OPENCODE:
-        ours = before is None or _is_our_plugin(before)
+    if agent in _PLUGINS:
+        ours = before is None or _is_our_plugin(agent, before)
         return InstallPlan(agent, file, before, None if ours else before, original=ours)
     if before is None or not before.strip():
         return InstallPlan(agent, file, before, before)
@@ -284,7 +311,7 @@ def plan_uninstall(agent: str, file: str) -> InstallPlan:
         original = _original(agent, file, before)
         if original is not None:
             return InstallPlan(agent, file, before, original, original=True)
-        after = _without_ours(agent, before, _kept(file))
+        after = _without_ours(agent, before, _kept(agent, file))
         if after != before and _is_only_ours(agent, after) and not os.path.lexists(f"{file}{BACKUP}"):
             return InstallPlan(agent, file, before, None, original=True)
         return InstallPlan(agent, file, before, after)
@@ -321,8 +348,8 @@ def _original(agent: str, file: str, text: str) -> str | None:
     """
     ours = _ours(agent, text)
     try:
-        kept = _read(f"{file}{BACKUP}") if ours is not None else None
-        if kept is None or _ours(agent, kept if kept.strip() else "{}\n") is not None:
+        kept = _read(f"{file}{BACKUP}") if ours else None
+        if kept is None or _ours(agent, kept if kept.strip() else "{}\n"):
             return None
         made = _with_ours(agent, kept if kept.strip() else "{}\n", ours)
     except (StateError, NotPlainError, ValueError):
@@ -330,24 +357,25 @@ def _original(agent: str, file: str, text: str) -> str | None:
     return kept if made == text else None
 
 
-def _ours(agent: str, text: str) -> object:
-    """Return our item as it stands in the first of the lists, None if it is in none."""
+def _ours(agent: str, text: str) -> dict[tuple[str, ...], object]:
+    """Return our item as it stands in each of the lists that have it: an older byleave put it into fewer of them."""
     read_node(text)
-    for path in PLACES[agent].lists:
+    found: dict[tuple[str, ...], object] = {}
+    for path in PLACES[agent].all_lists:
         number = _position(agent, text, path)
         if number is not None:
             tree = json.loads(text)
             for name in path:
                 tree = tree[name]
-            return tree[number]
-    return None
+            found[path] = tree[number]
+    return found
 
 
 def _is_kept(plan: InstallPlan) -> bool:
     """Whether what the user had is kept already: a hook of ours that is replaced is not what they had."""
-    if plan.agent == OPENCODE or plan.before is None or not plan.before.strip():
-        return plan.agent == OPENCODE
-    return os.path.lexists(plan.backup) and plan.after is not None and _ours(plan.agent, plan.before) is not None
+    if plan.agent in _PLUGINS or plan.before is None or not plan.before.strip():
+        return plan.agent in _PLUGINS
+    return os.path.lexists(plan.backup) and plan.after is not None and bool(_ours(plan.agent, plan.before))
 
 
 def _is_only_ours(agent: str, text: str) -> bool:
@@ -355,14 +383,14 @@ def _is_only_ours(agent: str, text: str) -> bool:
     return json.loads(text) in ({}, dict(PLACES[agent].needs))
 
 
-def _with_ours(agent: str, text: str, ours: object) -> str:
+def _with_ours(agent: str, text: str, ours: Mapping[tuple[str, ...], object]) -> str:
     place = PLACES[agent]
     for name, value in place.needs.items():
         root = _object(text, ())
         if root.part(name) is None:
             text = add_member(text, root, name, value)
-    for path in place.lists:
-        text = _appended(text, path, ours)
+    for path, value in ours.items():
+        text = _appended(text, path, value)
     return text
 
 
@@ -387,21 +415,24 @@ def _nested(names: tuple[str, ...], value: object) -> object:
     return value
 
 
-def _kept(file: str) -> dict[str, Any] | None:
-    """Return the settings that are kept beside the file; None if there are none, or none that can be read."""
+def _kept(agent: str, file: str) -> dict[str, Any] | None:
+    """Return the settings that are kept beside the file; None if there are none, or none that can be read.
+
+    What an older byleave had put into them is not the user's.
+    """
     try:
         text = _read(f"{file}{BACKUP}")
         read_node(text or "")
+        tree = json.loads(_without_ours(agent, text or "null"))
     except (StateError, NotPlainError):
         return None
-    tree = json.loads(text or "null")
     return tree if isinstance(tree, dict) else None
 
 
 def _without_ours(agent: str, text: str, kept: dict[str, Any] | None = None) -> str:
     """Take our hook out, and what held only that, or came with it; not what was there before, as `kept` says."""
     found = False
-    for path in PLACES[agent].lists:
+    for path in PLACES[agent].all_lists:
         while (number := _position(agent, text, path)) is not None:
             text, found = _cut(text, path, number, kept or {}), True
     if not found or kept is None:
@@ -451,23 +482,27 @@ def _object(text: str, path: tuple[str, ...]) -> Node:
     return node
 
 
-def _holds(agent: str, text: str, words: Sequence[str]) -> bool:
-    """Whether every list has our item, as it would be written now, once."""
+def _oldest_version(agent: str, file: str) -> tuple[int, ...]:
+    """Return the oldest version of the agent that the user of this settings file has; () if it is not known."""
+    place = PLACES[agent]
+    if not place.newer or not file.endswith(f"/{place.file}"):
+        return ()
+    from byleave.hooks.detect import oldest_version
+
+    return oldest_version(agent, file.removesuffix(f"/{place.file}"), os.environ.get("PATH", ""))
+
+
+def _holds(agent: str, text: str, requested: Mapping[tuple[str, ...], object]) -> bool:
+    """Whether every list has our item, as it would be written now, once; and no list that is not to have one."""
     read_node(text)  # plain, so that `json` reads it as every other reader does
-    expected = item(agent, words)
-    for path in PLACES[agent].lists:
+    for path in PLACES[agent].all_lists:
         tree = json.loads(text)
         for name in path:
             tree = tree.get(name) if isinstance(tree, dict) else None
         ours = [value for value in tree if is_ours(agent, value)] if isinstance(tree, list) else []
-        if ours != [expected]:
+        if ours != ([requested[path]] if path in requested else []):
             return False
     return True
-
-
-def _snippet(agent: str, words: Sequence[str]) -> str:
-    """Return the settings of an agent that has no others."""
-    return _with_ours(agent, "{}\n", item(agent, words))
 
 
 def _refusal(file: str, problem: str, snippet: str) -> StateError:
@@ -476,24 +511,19 @@ def _refusal(file: str, problem: str, snippet: str) -> StateError:
     )
 
 
-def _is_our_plugin(text: str) -> bool:
-    return _OURS in text.partition("\n")[0]
+def _is_our_plugin(agent: str, text: str) -> bool:
+    return any(_OURS.format(agent) in line for line in text.split("\n")[:_FIRST_LINES])
 
 
-def _plugin(words: Sequence[str]) -> str:
+def _plugin(agent: str, words: Sequence[str]) -> str:
+    from shlex import join
+
     from byleave.hooks.snippets import PATIENCE
 
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), _PLUGIN), encoding="utf-8") as file:
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), _PLUGINS[agent]), encoding="utf-8") as file:
         text = file.read()
-    return text.replace("@COMMAND@", json.dumps(list(words))).replace("@PATIENCE@", str(PATIENCE * 1000))
-
-
-def _directories_of(names: Sequence[str]) -> list[str]:
-    from importlib.util import find_spec
-
-    found = [find_spec(name) for name in names]
-    origins = [spec.origin for spec in found if spec is not None and spec.origin is not None]
-    return [os.path.dirname(path) if not path.endswith("/__init__.py") else path.rsplit("/", 2)[0] for path in origins]
+    command = join(words) if agent == CLINE else json.dumps(list(words))
+    return text.replace("@COMMAND@", command).replace("@PATIENCE@", str(PATIENCE * 1000))
 
 
 def _read(file: str) -> str | None:
@@ -535,3 +565,31 @@ def _replace(path: str, content: str, like: os.stat_result | None) -> None:
     except BaseException:
         os.unlink(fresh)
         raise
+
+
+_PLUGIN_COMMAND = "const COMMAND = "  # how the plugin begins the line with our words
+
+
+def installed_commands(agent: str, home: str) -> Iterator[str | list[str]]:
+    """Yield the commands of byleave that decide, as they stand in the agent's settings: for a shell, or as words."""
+    file = settings_file(agent, home)
+    text = _read(file) or ""
+    if agent == CLINE:  # a script of ours: what it starts stands in it
+        yield from [["/bin/sh", file]] if _is_our_plugin(agent, text) else []
+        return
+    if agent == OPENCODE:
+        line = next((each for each in text.split("\n") if each.startswith(_PLUGIN_COMMAND)), None)
+        if line is not None:
+            yield json.loads(line.removeprefix(_PLUGIN_COMMAND))
+        return
+    try:
+        read_node(text or "{}")
+    except NotPlainError:
+        return
+    tree: Any = json.loads(text or "{}")
+    for name in PLACES[agent].lists[0]:
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    for value in tree if isinstance(tree, list) else []:
+        if is_ours(agent, value):
+            single = [value[name] for name in ("command", "bash") if name in value]
+            yield from single or [each["command"] for each in value["hooks"]]

@@ -107,13 +107,13 @@ class WithRunModes:
         """The policy as it was compiled last: asked for so often that it does not take the long way."""
         return self._policy.compiled
 
-    def decide(self, action: Action | Mapping[str, Any]) -> Verdict:
+    def decide(self, action: Action | Mapping[str, Any], *, confines: bool = False) -> Verdict:
         """Return the verdict on an action."""
-        return self.evaluate(action).verdict
+        return self.evaluate(action, confines=confines).verdict
 
-    def evaluate(self, action: Action | Mapping[str, Any]) -> ResolvedAction:
+    def evaluate(self, action: Action | Mapping[str, Any], *, confines: bool = False) -> ResolvedAction:
         """Evaluate an action; for a call of a local tool, its run mode counts, too."""
-        resolved = self._policy.evaluate(action)
+        resolved = self._policy.evaluate(action, confines=confines)
         asked = resolved.action
         if not isinstance(asked, CallAction) or asked.server != LOCAL or asked.tool is None:
             return resolved
