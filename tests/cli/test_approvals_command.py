@@ -212,6 +212,25 @@ def test_a_call_that_waits_is_approved_by_its_id(project: Path) -> None:
     assert not approvals.recalls("k1")
 
 
+def test_a_no_settles_a_call_that_waits(project: Path) -> None:
+    approvals = Workspace(str(project)).approvals
+    approvals.remember("k1", kind="call", subject="call db q", session="default", status=PENDING, now="2026")
+    id_ = next(one["id"] for one in listed(project) if one["kind"] == "call")
+    for keys, status in ((b"\n", "pending"), (b"n\n", "revoked")):
+        with at_terminal("approvals", "approve", id_, cwd=project) as terminal:
+            terminal.wait_for("[y/N] ")
+            terminal.type(keys)
+            assert terminal.ends() == 1
+        assert next(one["status"] for one in listed(project) if one["id"] == id_) == status
+    assert f"refused: {id_}" in terminal.seen
+    approvals.remember("k1", kind="call", subject="call db q", session="default", status=PENDING, now="2026")
+    approvals.refresh()
+    assert not approvals.recalls("k1")
+    assert next(one["status"] for one in listed(project) if one["id"] == id_) == "revoked"
+    log = byleave("audit", "list", "--json", cwd=project).out
+    assert '"choice": "no"' in log or '"choice":"no"' in log
+
+
 def test_names_are_shown_without_their_control_characters(project: Path, own_home: Path) -> None:
     evil = project.parent / "evil\x1b[2J"
     evil.mkdir()

@@ -47,7 +47,7 @@ def test_after_two_dashes_a_program_and_its_arguments_are_taken_as_they_are() ->
 MISTAKES = {
     "unknown command": (["chekc"], 'unknown command "chekc"', "did you mean check?"),
     "unknown kind": (["check", "raed", "x"], 'unknown command "raed"', "did you mean read?"),
-    "a command that is like none": (["zzz"], 'unknown command "zzz"', "there are init, check"),
+    "a command that is like none": (["zzz"], 'unknown command "zzz"', "there are init, setup, check"),
     "unknown option": (["check", "read", "x", "--tol", "t"], 'unknown option "--tol"', "did you mean --tool?"),
     "an option of a command below": (["check", "--tol", "t"], 'unknown option "--tol"', "did you mean --tool?"),
     "an option too early": (["--tool", "t", "check"], 'unknown option "--tool"', "write it behind that command"),

@@ -54,7 +54,7 @@ def test_a_yes_is_for_once(keys: bytes, project: Path) -> None:
     assert "=> deny" in answered(project, b"n\n")
 
 
-NOES = {"n": b"n\n", "nothing": b"\n", "nonsense": b"of course\n", "Ctrl-C": b"\x03", "end of input": b"\x04"}
+NOES = {"n": b"n\n", "nothing": b"\n", "Ctrl-C": b"\x03", "end of input": b"\x04"}
 
 
 @pytest.mark.parametrize("keys", NOES.values(), ids=NOES.keys())
@@ -62,6 +62,17 @@ def test_everything_else_is_a_no(keys: bytes, project: Path) -> None:
     seen = answered(project, keys)
     assert "=> deny" in seen
     assert "you said no" in seen
+
+
+@pytest.mark.parametrize(("then", "decision"), [(b"n\n", "=> deny"), (b"o\n", "=> allow"), (b"\n", "=> deny")])
+def test_what_is_no_answer_is_asked_again(then: bytes, decision: str, project: Path) -> None:
+    with asked(project) as terminal:
+        terminal.wait_for("[N]o? ")
+        terminal.type(b"of course\n")
+        terminal.wait_for("Type one of the letters: ")
+        terminal.type(then)
+        assert terminal.ends() == 0
+    assert decision in terminal.seen
 
 
 def test_the_question_shows_who_asks_what_and_why(project: Path) -> None:

@@ -202,13 +202,19 @@ def test_a_damaged_table_is_told_and_never_a_traceback(content: bytes, root: Pat
     assert run(root, "verify").code == 1
 
 
-def test_the_time_is_read_in_utc(root: Path, room: Room) -> None:
-    room.filled(1)
-    reading = "from byleave.store.audit.query import read_when; print(read_when(sys.argv[1], now=0))"
+def test_a_time_is_that_of_the_wall_unless_it_names_a_zone() -> None:
+    reading = "from byleave.store.audit.query import read_when; print(read_when(sys.argv[1], now=1_769_900_000))"
     script = f"import sys, time; time.tzset(); {reading}"
     for text, expect in (
-        ("2026-01-31", "2026-01-31T00:00:00.000000Z"),
-        ("2026-01-31T12:00", "2026-01-31T12:00:00.000000Z"),
+        ("2026-01-31", "2026-01-31T05:00:00.000000Z"),
+        ("2026-01-31T12:00", "2026-01-31T17:00:00.000000Z"),
+        ("2026-01-31 12:00", "2026-01-31T17:00:00.000000Z"),
+        ("2026-07-01T12:00", "2026-07-01T16:00:00.000000Z"),
+        ("2026-01-31T12:00Z", "2026-01-31T12:00:00.000000Z"),
+        ("2026-01-31T12:00:00.000000Z", "2026-01-31T12:00:00.000000Z"),
+        ("14:30", "2026-01-31T19:30:00.000000Z"),
+        ("14:30:10", "2026-01-31T19:30:10.000000Z"),
+        ("60s", "2026-01-31T22:52:20.000000Z"),
         ("2026-01-31T12:00:00+02:00", "2026-01-31T10:00:00.000000Z"),
     ):
         env = {**os.environ, "TZ": "America/New_York"}

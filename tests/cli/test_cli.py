@@ -411,7 +411,7 @@ def test_streams_nobody_listens_to_cost_no_traceback(
 def test_a_closed_stream_does_not_make_a_file_of_ours_standard_output(project: Path) -> None:
     in_shell("byleave check read src/x --tool t --policy p.toml >&-; byleave init >&-", project)
     assert (project / "p.toml").read_text() == POLICY
-    assert "wrote" not in (project / "byleave.toml").read_text()
+    assert "wrote byleave.toml" not in (project / "byleave.toml").read_text()
 
 
 @pytest.mark.parametrize("buffered", [None, "1"], ids=["buffered", "unbuffered"])

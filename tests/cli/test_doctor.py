@@ -1,6 +1,7 @@
 """What byleave says about itself and about the policy: doctor, policy show, schema, version, help."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 import byleave as package
 from byleave.cli.arguments import CommandSpec
 from byleave.cli.commands import ROOT
+from byleave.policy.dirs import CONFIG_FILE
+from byleave.policy.load import Workspace
+from byleave.service.client import FIELDS
 from command import byleave
 
 POLICY = """\
@@ -47,9 +51,46 @@ def test_the_doctor_says_what_enforces_the_policy(project: Path) -> None:
     assert (findings["OS sandbox"]["state"] == "ok") == works
 
 
+CLOSED = """\
+[[rules]]
+deny = { path = ["**/.env", "**/*.pem"] }
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "state", "text"),
+    [
+        (10, None, ""),
+        (
+            600,
+            "note",
+            "601 files are covered one by one, so that every confined run starts later: **/*.pem matches 600",
+        ),
+        (
+            3000,
+            "bad",
+            "rules close 3001 files to reading, and a sandbox covers at most 3000: **/*.pem matches 3000 and",
+        ),
+    ],
+)
+def test_the_doctor_says_how_many_files_each_pattern_closes(
+    number: int, state: str | None, text: str, project: Path
+) -> None:
+    (project / "byleave.toml").write_text(POLICY + CLOSED)
+    (project / "src" / ".env").touch()
+    for each in range(number):
+        (project / "src" / f"{each}.pem").touch()
+    findings = {finding["what"]: finding for finding in json.loads(byleave("doctor", "--json", cwd=project).out)}
+    found = findings.get("closed files")
+    assert (found and found["state"]) == state
+    assert found is None or text in found["text"]
+
+
 def test_the_doctor_speaks_json(project: Path) -> None:
     findings = json.loads(byleave("doctor", "--json", cwd=project).out)
+    service = [finding.pop("service") for finding in findings if finding["what"] == "service"]
     assert {frozenset(finding) for finding in findings} == {frozenset({"state", "what", "text"})}
+    assert [set(state) for state in service] == [set(FIELDS)]
     assert [finding["state"] for finding in findings if "not trusted" in finding["text"]] == ["note"]
 
 
@@ -134,3 +175,50 @@ def test_every_command_has_help(path: tuple[str, ...]) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"usage: {' '.join(('byleave', *path))}")
     assert (done.out == byleave("-h", *path).out) is True
+
+
+LOOSENED = {
+    "observe mode": ("defaults", "mode", "observe"),
+    "silence": ("hooks", "silent", "agent"),
+}
+
+
+@pytest.mark.parametrize(("table", "key", "value"), LOOSENED.values(), ids=LOOSENED.keys())
+def test_doctor_and_policy_show_say_what_is_left_to_the_agent(table: str, key: str, value: str, project: Path) -> None:
+    plain = json.loads(byleave("policy", "show", "--json", cwd=project).out)
+    assert (plain["mode"], plain["silent"]) == ("enforce", "ask")
+    assert "decisions" not in byleave("doctor", cwd=project).out
+    file = Path(Workspace(str(project)).homes.config) / CONFIG_FILE
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    named = f'{key} = "{value}"'
+    file.write_text(f"[{table}]\n{named}\n")
+    file.chmod(0o600)
+    found = {one["what"]: one for one in json.loads(byleave("doctor", "--json", cwd=project).out)}
+    assert (found["decisions"]["state"], named in found["decisions"]["text"]) == ("note", True)
+    assert named in byleave("policy", "show", cwd=project).out
+    assert json.loads(byleave("policy", "show", "--json", cwd=project).out)[key] == value
+
+
+def test_a_project_cannot_have_less_decided_and_is_not_said_to(project: Path) -> None:
+    (project / "byleave.toml").write_text('[defaults]\nmode = "observe"\n')
+    assert byleave("trust", "--yes", cwd=project).code == 0
+    assert json.loads(byleave("policy", "show", "--json", cwd=project).out)["mode"] == "enforce"
+    assert "note  decisions" not in byleave("doctor", cwd=project).out
+
+
+def test_help_says_where_the_pages_are_that_it_names() -> None:
+    for command in ("run", "outside", "acp", "mcp", "audit"):
+        done = byleave(command, "--help").out
+        place = done.splitlines()[-1].removeprefix("docs/ is in ")
+        named = re.findall(r"docs/[a-z-]+\.md", done)
+        assert named
+        assert all((Path(place) / page).is_file() for page in named)
+    assert "docs/ is in" not in byleave("completion", "--help").out
+
+
+def test_every_page_that_a_command_names_is_there() -> None:
+    root = Path(package.__file__).parents[2]
+    sources = "".join(file.read_text() for file in (root / "src" / "byleave").rglob("*.py"))
+    named = set(re.findall(r"docs/[a-z-]+\.md", sources))
+    assert named
+    assert [page for page in sorted(named) if not (root / page).is_file()] == []

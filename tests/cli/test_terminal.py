@@ -63,7 +63,7 @@ def test_a_person_sees_what_becomes_active_and_agrees(project: Path) -> None:
     assert is_trusted(project)
 
 
-NOES = {"no": b"n\n", "nothing": b"\n", "something else": b"yes please\n", "Ctrl-C": b"\x03", "end of input": b"\x04"}
+NOES = {"no": b"n\n", "No": b"NO\n", "nothing": b"\n", "Ctrl-C": b"\x03", "end of input": b"\x04"}
 
 
 @pytest.mark.parametrize("keys", NOES.values(), ids=NOES.keys())
@@ -73,6 +73,26 @@ def test_everything_but_a_clear_yes_is_a_no(keys: bytes, project: Path) -> None:
         terminal.type(keys)
         assert terminal.ends() == 1
         assert "nothing was changed" in terminal.seen
+    assert not is_trusted(project)
+
+
+def test_a_slip_is_asked_about_again(project: Path) -> None:
+    with at_terminal("trust", cwd=project) as terminal:
+        terminal.wait_for("[y/N] ")
+        terminal.type(b"yy\n")
+        terminal.wait_for("Please type y or n.")
+        terminal.type(b"y\n")
+        assert terminal.ends() == 0
+    assert is_trusted(project)
+
+
+def test_slips_without_end_are_no_yes(project: Path) -> None:
+    with at_terminal("trust", cwd=project) as terminal:
+        for number in range(3):
+            terminal.wait_for("Please type y or n.\r\n" if number else "[y/N] ")
+            terminal.seen = ""
+            terminal.type(b"yes please\n")
+        assert terminal.ends() == 1
     assert not is_trusted(project)
 
 

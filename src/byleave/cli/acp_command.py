@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from byleave.acp.agent_process import Agent
     from byleave.acp.relay import Relay
     from byleave.cli.arguments import ParsedArguments
+    from byleave.policy.live_policy import LivePolicy
     from byleave.policy.load import Workspace
 
 
@@ -52,7 +53,7 @@ def run(given: ParsedArguments) -> int:
 
 
 def _setup(given: ParsedArguments, editor: str) -> int:
-    from byleave.acp.editor_setup import EDITORS, setup_for
+    from byleave.acp.editor_setup import EDITORS, hook_of, setup_for
 
     if editor not in EDITORS:
         raise InputError(f"{quoted(editor)} is no known editor", hint=f"there are {sentence_list(tuple(EDITORS))}")
@@ -62,6 +63,35 @@ def _setup(given: ParsedArguments, editor: str) -> int:
         if setup.advice:
             complain(f"byleave: {shown(setup.advice)}")
     say(setup.text)
+    hook = hook_of(given.rest)
+    return 0 if hook is None else _offer_hook(given, hook)
+
+
+def _offer_hook(given: ParsedArguments, agent: str) -> int:
+    """Install the agent's own hook beside the proxy, if the user agrees; standard output has the settings alone."""
+    from byleave.cli.hook_command import INSTALL, home_of, install_warnings, plan_change
+    from byleave.cli.terminal import consents, may_ask, record_answers
+    from byleave.hooks.install import carry_out
+
+    try:
+        home = home_of(given)
+        plan = plan_change(given, INSTALL, agent, home)
+    except ByleaveError as error:  # the settings for the editor are printed, and stay of use
+        complain(f"byleave: the hook of {agent} cannot be installed: {shown_lines(str(error))}")
+        return 0
+    if not plan.changes:
+        if not given.flag("quiet"):
+            complain(f"byleave: the hook of {agent} is installed in {shown(plan.file)}")
+        return 0
+    if not given.flag("yes") and not may_ask(given):
+        return 0
+    lines = [f"The hook of {agent} goes into {shown(plan.file)}:", *shown_lines(plan.snippet).splitlines()]
+    if consents(given, "Install it as well?", about=lines):
+        carry_out(plan)
+        record_answers(given, open_workspace(given), [f"install {agent} ({plan.file})"])
+        warn(given, install_warnings(plan, home))
+        if not given.flag("quiet"):
+            complain(f"byleave: installed the hook of {agent} in {shown(plan.file)}")
     return 0
 
 
@@ -173,19 +203,34 @@ def _refuse_home(given: ParsedArguments, workspace: Workspace) -> None:
 @contextmanager
 def _relay(given: ParsedArguments, workspace: Workspace) -> Iterator[Relay]:
     """Yield the relay that decides about requests; close it where no conversation began."""
+    from byleave.acp.confined_terminal import TerminalConfiner
     from byleave.acp.relay import make_relay
+    from byleave.sandbox.session import process_of
 
     log = _open_log(given)
     session = given.one("session")
     profile = given.one("agent_profile")
+    files = tuple(os.path.abspath(file) for file in given.options.get("policy", ()))
+    process = process_of(os.getpid())  # as good as the agent's: it ends with this one
     relay = make_relay(
         workspace,
         who=Who(None, "default") if profile is None else Who(profile, "verified"),
-        files=given.options.get("policy", ()),
+        files=files,
         session=session if session is not None else "default",
         fixed=given.one("root") is not None,
         strict=given.flag("strict"),
+        sandboxed=given.flag("sandbox"),
         log=None if log is None else log.write,
+        confiner=TerminalConfiner(
+            workspace.homes,
+            agent=profile or "acp",
+            profile=profile,
+            files=files,
+            session=session if session is not None else "default",
+            environ=os.environ,
+            machine_problem=lambda policy: _machine_problem(policy, workspace, profile or "acp"),
+            agent_process=None if process is None else (process.pid, process.started),
+        ),
     )
     if given.flag("verbose"):
         say_verbose(given, origins(load_policy(given, workspace)))
@@ -198,6 +243,14 @@ def _relay(given: ParsedArguments, workspace: Workspace) -> Iterator[Relay]:
     finally:
         if log is not None:
             log.close()
+
+
+def _machine_problem(policy: LivePolicy, workspace: Workspace, agent: str) -> str:
+    """Return why this machine cannot hold the policy of a session, whose workspace may be another one; "" if it can."""
+    from byleave.policy.load import Workspace
+    from byleave.sandbox.can_confine import can_confine
+
+    return can_confine(policy, Workspace(policy.root.path, homes=workspace.homes), agent) or ""
 
 
 def _open_log(given: ParsedArguments) -> RequestLog | None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.cli.output import columns, complain, paint, say, say_json, say_verbose, warn
-from byleave.cli.terminal import consents, record_answers, requires_person
+from byleave.cli.output import complain, local_time, paint, say, say_json, say_verbose, table, warn
+from byleave.cli.terminal import answer_of, record_answers, requires_person
 from byleave.cli.trust_command import trust_file
 from byleave.cli.workspace import load_policy, open_workspace
 from byleave.errors import InputError
@@ -60,9 +60,10 @@ def _list(given: ParsedArguments, workspace: Workspace, pending: list[PendingApp
     if not found:
         say("nothing is approved here, and nothing is pending")
     listed, left_out = (found, 0) if given.flag("verbose") else _without_many(found)
-    rows = [(one.id, one.status, one.kind, shown(one.created or "-"), _subject(one)) for one in listed]
-    for approval, line in zip(listed, columns(rows, indent=""), strict=True):
-        say(line.replace(approval.status, paint(approval.status, _COLOURS.get(approval.status, "dim")), 1))
+    rows = [(one.id, one.status, one.kind, shown(local_time(one.created or "-")), _subject(one)) for one in listed]
+    for approval, lines in zip(listed, table(rows), strict=True):
+        coloured = paint(approval.status, _COLOURS.get(approval.status, "dim"))
+        say("\n".join([lines[0].replace(approval.status, coloured, 1), *lines[1:]]))
         if given.flag("verbose") and approval.kind == TOOL_DEFINITION:
             for row in _difference(approval):
                 say(f"    {row}")
@@ -110,15 +111,18 @@ def _approve(given: ParsedArguments, workspace: Workspace, pending: list[Pending
     chosen = _unanswered(pending, workspace) if id_ is None else _named(id_, pending, workspace)
     if not chosen:
         return _done(given, "approved", [], "nothing is pending" if id_ is None else "it is approved already")
-    agreed = [one.approval.id for one in chosen if _agrees(given, workspace, one)]
-    return _done(given, "approved", agreed, "nothing was approved", REFUSED)
+    answers = [(one.approval.id, _agrees(given, workspace, one)) for one in chosen]
+    refused = [id_ for id_, agreed in answers if agreed is False]
+    if refused and not given.flag("quiet") and not given.flag("json"):
+        say(f"refused: {', '.join(refused)}; `byleave approvals approve ID` takes that back")
+    return _done(given, "approved", [id_ for id_, agreed in answers if agreed], "nothing was approved", REFUSED)
 
 
-def _agrees(given: ParsedArguments, workspace: Workspace, one: PendingApproval) -> bool:
-    """Show one thing that waits, ask, and keep a yes."""
+def _agrees(given: ParsedArguments, workspace: Workspace, one: PendingApproval) -> bool | None:
+    """Show one thing that waits, ask, and keep a yes or a no. None: it goes on waiting."""
     approval = one.approval
     if approval.kind == "project_file":
-        return trust_file(given, workspace, approval.detail["path"], sha256=approval.detail["sha256"])
+        return trust_file(given, workspace, approval.detail["path"], sha256=approval.detail["sha256"]) or None
     if one.binding is not None:
         lines, asked = effect(one.binding), question(one.binding)
     elif approval.kind == TOOL_DEFINITION:
@@ -129,14 +133,19 @@ def _agrees(given: ParsedArguments, workspace: Workspace, one: PendingApproval) 
     else:
         lines, asked = [f"{approval.kind}: {shown(approval.subject)}"], "Approve exactly this, until it is revoked?"
     _show(given, lines)
-    if not consents(given, asked, about=lines):
+    answer = answer_of(given, asked, about=lines)
+    if answer is False and one.binding is None:
+        workspace.approvals.revoke(approval, now=now())
+        record_answers(given, workspace, [_recorded(approval)], choice="no")
         return False
+    if not answer:
+        return None
     if one.binding is not None:
         workspace.approvals.approve_mount(one.binding.rule_path, one.binding.target, now=now())
     elif approval.kind == TOOL_DEFINITION:
         if not workspace.approvals.settle_definition(approval, status=APPROVED, now=now()):
             complain(f"byleave: {shown(approval.subject)} changed again during the question; nothing was approved")
-            return False
+            return None
     else:
         workspace.approvals.settle_action(approval.detail["key"], status=APPROVED, now=now())
     record_answers(given, workspace, [_recorded(approval)])
@@ -176,6 +185,11 @@ def _pending(workspace: Workspace, compiled: Compiled) -> Iterator[PendingApprov
     for approval in workspace.approvals.all():
         if approval.status == PENDING:
             yield PendingApproval(approval)
+
+
+def unanswered(workspace: Workspace, compiled: Compiled) -> list[PendingApproval]:
+    """Return what `byleave approvals approve` would ask about."""
+    return _unanswered(list(_pending(workspace, compiled)), workspace)
 
 
 def _unanswered(pending: list[PendingApproval], workspace: Workspace) -> list[PendingApproval]:

@@ -33,18 +33,20 @@ class OptionSpec(Record):
 
 
 class PositionalSpec(Record):
-    """One word that is not a flag."""
+    """One word that is not a flag. `repeat`: of the last one there may be more, which become the rest."""
 
     name: str
     help: str
     required: bool = True
     choices: tuple[str, ...] = ()
+    repeat: bool = False
 
 
 class CommandSpec(Record):
     """One command: where its code is, and what it takes. `rest`: everything after `--` belongs to it.
 
-    `alone` names a flag that does the command's work without any of its subcommands.
+    `alone` names a flag that does the command's work without any of its subcommands. `dashless`: `--` may be left out
+    where no word behind begins with a dash.
     """
 
     name: str
@@ -56,6 +58,7 @@ class CommandSpec(Record):
     rest: str = ""
     details: str = ""
     alone: str = ""
+    dashless: bool = False
 
 
 class ParsedArguments(Record):
@@ -121,6 +124,8 @@ class _Reader:
         raise InputError(f"unknown command {quoted(word)}", hint=_nearest_hint(word, names))
 
     def _flag(self, word: str, ahead: "Iterator[str]") -> None:
+        if self._words and self._command.dashless:
+            raise self._too_many(self._words[0])  # it is not clear whose option this is
         name, mark, value = word.partition("=") if word.startswith("--") else (word, "", "")
         option = self._find(name)
         if option.value is None and mark:
@@ -156,7 +161,11 @@ class _Reader:
         if "help" in self._options or "version" in self._options:
             return ParsedArguments(self._command, self._path, self._options, {}, self._rest)
         positionals = self._command.positionals
-        if len(self._words) > len(positionals):
+        if self._command.dashless and not self._rest:
+            self._rest, self._words = tuple(self._words), []
+        if positionals and positionals[-1].repeat:
+            self._rest = tuple(self._words[len(positionals) :])
+        elif len(self._words) > len(positionals):
             raise self._too_many(self._words[len(positionals)])
         words = dict(zip((positional.name for positional in positionals), self._words, strict=False))
         missing = [each.name for each in positionals if each.required and each.name not in words]
@@ -186,9 +195,10 @@ def usage(command: CommandSpec, path: tuple[str, ...]) -> str:
     options = [option for option in command.options if option.key != command.alone]
     spelled = [f"[{option.names[0]} {option.value}]" if option.value else f"[{option.names[0]}]" for option in options]
     parts += spelled if len(spelled) <= MOST_SPELLED else ["[OPTIONS]"]
-    parts += [positional.name if positional.required else f"[{positional.name}]" for positional in command.positionals]
+    names = [(f"{each.name}..." if each.repeat else each.name, each.required) for each in command.positionals]
+    parts += [name if required else f"[{name}]" for name, required in names]
     if command.rest:
-        parts.append(f"-- {command.rest}")
+        parts.append(f"[--] {command.rest}" if command.dashless else f"-- {command.rest}")
     return " ".join(parts)
 
 
@@ -204,7 +214,7 @@ def help_text(command: CommandSpec, path: tuple[str, ...], common: tuple[OptionS
     lines += _section("options", [(_spelled(option), option.help) for option in command.options])
     lines += _section("common options, before or after the command", [(_spelled(one), one.help) for one in common])
     if command.subcommands:
-        lines += ["", f"`{_called(path)} COMMAND --help` describes a command."]
+        lines += ["", f"`{_called(('help', *path))} COMMAND` describes a command."]
     return "\n".join(lines)
 
 

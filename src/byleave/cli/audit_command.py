@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from byleave.cli.audit_text import COLUMNS, csv_row, deciding_rule, exported, page, said, text, was_seen, what
-from byleave.cli.output import paint, say, say_json, say_verbose, silence, warn
+from byleave.cli.output import local_time, paint, say, say_json, say_verbose, silence, warn
 from byleave.cli.workspace import open_workspace
 from byleave.errors import InputError
 from byleave.store.audit.log import AuditLog
@@ -29,7 +29,9 @@ BROKEN = 1
 _NEWEST = 50  # records that `list` shows without --limit
 _NEWEST_OF_TAIL = 10
 _PERIOD = 0.3  # seconds between two looks of `tail`
-_NARROWEST, _USUAL = 60, 120  # columns
+_NARROWEST, _USUAL = 28, 120  # columns
+_WITH_RULE = 50  # columns, from which on there is room for the rule beside what was attempted
+_LEAST = 80
 _BEGIN_ANEW = (
     "a broken chain stays broken, and new records are added to it. To begin a new one: `byleave audit export` what "
     "you need, end every process of byleave, and move all files audit.* away from {}"
@@ -40,6 +42,10 @@ _FIELDS = ("decision", "agent", "door", "kind", "tool", "path", "text", "session
 def run(given: ParsedArguments) -> int:
     """Do what the subcommand says."""
     workspace = open_workspace(given)
+    if given.command.name == "summary":
+        from byleave.cli.audit_summary import summarize
+
+        return summarize(given, workspace)
     log = AuditLog(workspace.homes.workspace(workspace.root.path))
     say_verbose(given, [f"the workspace is {workspace.root.path}", f"its records are in {log.directory}"])
     try:
@@ -211,7 +217,7 @@ class _Rows:
     def __init__(self, given: ParsedArguments) -> None:
         self._json = given.flag("json")
         self._width = _terminal_width()
-        self._today = time.strftime("%Y-%m-%d", time.gmtime())
+        self._today = time.strftime("%Y-%m-%d")
         self.shown = 0
         self.last = 0
 
@@ -222,24 +228,24 @@ class _Rows:
             say_json({**kept.tree, "hash": kept.hash})
             return
         if self.shown == 1:
-            say(paint(f"{'#':>6}  {'UTC':<8}  {'':<6}  {'door':<8}  {'agent':<14}  what", "dim"))
+            say(paint(f"{'#':>6}  {'time':<11}  {'':<6}  {'door':<6}  {'agent':<11}  what", "dim"))
         say(self._line(kept))
 
     def _line(self, kept: StoredRecord) -> str:
         tree = kept.tree
-        day, _, clock = text(tree.get("time")).partition("T")
-        when = clock[:8] if day == self._today else f"{day} {clock[:8]}"
+        day, _, clock = local_time(text(tree.get("time"))).partition(" ")
+        when = clock if day == self._today else f"{day[5:]} {clock[:5]}" if day[:4] == self._today[:4] else day
         word = said(tree)
-        start = f"{kept.sequence:>6}  {shown(when):<8}  "
+        start = f"{kept.sequence:>6}  {_cut(when, 11):<11}  "
         painted = paint(f"{word:<6}", word) if word in ("allow", "ask", "deny") else f"{_cut(word, 6):<6}"
-        who = f"  {_cut(text(tree.get('door')), 8):<8}  {_cut(text(tree.get('agent')) or '-', 14):<14}  "
+        who = f"  {_cut(text(tree.get('door')), 6):<6}  {_cut(text(tree.get('agent')) or '-', 11):<11}  "
         return f"{start}{painted}{who}{self._subject(tree, len(start) + 6 + len(who))}".rstrip()
 
     def _subject(self, tree: dict[str, Any], taken: int) -> str:
         """Return what was attempted, and the rule that decided with its place, in the columns that are left."""
         room = max(_NARROWEST, self._width - taken)
         rule, source = deciding_rule(tree)
-        if not rule or was_seen(tree):  # no rule decided about what was done already
+        if not rule or was_seen(tree) or room < _WITH_RULE:  # no rule decided about what was done already
             return _cut(what(tree), room)
         place = f" ({shown(_short(source))})"
         wide = room // 2
@@ -260,7 +266,7 @@ def _cut(written: str, width: int) -> str:
 def _terminal_width() -> int:
     import shutil
 
-    return max(shutil.get_terminal_size((_USUAL, 24)).columns, 100)
+    return max(shutil.get_terminal_size((_USUAL, 24)).columns, _LEAST)
 
 
 _COMMANDS: dict[str, Callable[[ParsedArguments, AuditLog, str], int]] = {

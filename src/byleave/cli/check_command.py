@@ -2,10 +2,10 @@
 
 import os
 
-from byleave.cli.output import paint, say, say_json
+from byleave.cli.output import fitted, paint, say, say_json
 from byleave.cli.workspace import open_policy, working_directory
 from byleave.core.action import CallAction, CommandAction, OtherAction, parse_action
-from byleave.core.decision import WORDS, explain, verdict_tree
+from byleave.core.decision import HOW_TO_ALLOW, WORDS, explain, verdict_tree
 from byleave.errors import InputError
 from byleave.text import quoted, sentence_list, shown_lines
 
@@ -100,6 +100,8 @@ def _show(given: "ParsedArguments", verdict: "Verdict", hint: str | None) -> Non
     if given.flag("quiet"):
         say(word)
         return
-    say(paint(word, word) + shown_lines(explain(verdict)).removeprefix(word))
+    # TOML stays in its lines: it is there to be copied.
+    prose, mark, toml = shown_lines(explain(verdict)).partition(HOW_TO_ALLOW)
+    say(paint(word, word) + fitted(prose + mark).removeprefix(word) + toml)
     if hint is not None and verdict.code == "no_match":
-        say(f"  hint: {hint}")
+        say(fitted(f"  hint: {hint}"))

@@ -15,8 +15,11 @@ COMMON = (
 
 CHECK_KINDS = ("read", "create", "update", "delete", "exec", "move", "search", "url", "env", "spawn", "command", "call")
 SHELLS = ("bash", "zsh", "fish")
-HOOKED = ("claude-code", "codex", "gemini", "cursor", "opencode")
+HOOKED = ("claude-code", "codex", "gemini", "cursor", "opencode", "copilot", "qwen", "cline")
+IMPORTED = ("claude-code", "codex", "gemini", "cursor", "opencode")
 EDITORS = ("zed", "jetbrains", "neovim", "emacs", "toad", "acpx")
+DOORS = ("hook", "acp", "mcp", "call", "run", "cli", "python")  # of records
+COMPLETED = ("agents", "tools", "servers", "sessions", "mounts", "pending", "approved")  # what a workspace has names of
 
 _TOOL = OptionSpec(("--tool",), "the configured tool that acts; without it, only rules count", "TOOL")
 _AGENT = OptionSpec(("--agent",), "the agent that acts", "AGENT")
@@ -43,8 +46,18 @@ _RUN_DETAILS = """\
 Without --tool or --access the program may read, change and execute the workspace and start any program. It has no
 network, and receives only the usual environment variables.
 
+--shell runs one command line as an agent's command runs: confined as [shell.access] says. Rules that deny the command
+deny it here, too; files that rules close are not there. See docs/shell.md.
+
 The exit code is the program's own, 128 + n for a signal; 20 if the policy denies the command, 125 if the sandbox cannot
 be set up, 126 if the program cannot be executed, 127 if it does not exist."""
+_OUTSIDE_DETAILS = """\
+An agent writes `byleave outside -- PROGRAM ARGS...` as a whole command, in literal words. The hook or the ACP proxy
+then asks you, whatever your rules allow; what they deny stays denied. See docs/outside.md. At your own terminal it runs
+the program as it is.
+
+The exit code is the program's own; 125 if this runs in the sandbox already, 126 if the program cannot be executed, 127
+if it does not exist."""
 _CALL_DETAILS = """\
 A vfs tool touches nothing itself: it sends requests, and the policy decides each one. The operating system holds a
 stdio tool to its access. Ctrl-C asks the tool to stop; a second Ctrl-C ends it.
@@ -60,15 +73,15 @@ executed, 127 if it does not exist."""
 _MCP_DETAILS = """\
 Serves the tools of every server under [servers] and in .mcp.json, once you trust these files. [agents] and [[rules]]
 decide which agent may call what. A tool is named SERVER__TOOL. Configure a client as for any MCP server, with the
-command `byleave mcp`. docs/mcp.md explains how byleave identifies callers."""
-_SINCE = OptionSpec(("--since",), "from then on: 90s, 30m, 2h, 7d, or a date and time", "WHEN")
+command `byleave mcp`. How byleave identifies callers: see docs/mcp.md."""
+_SINCE = OptionSpec(("--since",), "from then on: 90s, 30m, 2h, 7d ago, 14:30, or a local date and time", "WHEN")
 _UNTIL = OptionSpec(("--until",), "up to then, written in the same way", "WHEN")
 _FILTERS = (
     _SINCE,
     _UNTIL,
     OptionSpec(("--decision",), "only this decision", "WORD", choices=("allow", "ask", "deny")),
     _AGENT.replace(help="only this agent; * and ? match any characters"),
-    OptionSpec(("--door",), "only this integration: hook, acp, mcp, call, run, check", "DOOR"),
+    OptionSpec(("--door",), f"only this integration: {', '.join(DOORS)}", "DOOR"),
     OptionSpec(("--kind",), "only this kind of action", "KIND"),
     OptionSpec(("--tool",), "only this tool", "TOOL"),
     OptionSpec(("--path",), "only files that match this glob, such as 'src/**'", "GLOB"),
@@ -172,8 +185,30 @@ ROOT = CommandSpec(
             "init",
             "Write a commented byleave.toml for this project.",
             "init",
+            (
+                OptionSpec(
+                    ("--strict",), "ask about every command that is not listed, also where it could be confined"
+                ),
+                OptionSpec(("--for",), "allow only this agent; may be repeated", "AGENT", repeat=True, choices=HOOKED),
+            ),
             details="Looks for git, npm, cargo, uv, go and make, and never overwrites a file. The file has no\n"
-            "effect until you read it and run `byleave trust`.",
+            "effect until you read it and run `byleave trust`. Where nothing can run confined, the strict rules\n"
+            "are written.",
+        ),
+        CommandSpec(
+            "setup",
+            "Set byleave up: for this project, and in every agent that is found.",
+            "setup",
+            (
+                OptionSpec(("--agent",), "only this agent; may be repeated", "AGENT", repeat=True, choices=HOOKED),
+                OptionSpec(("--undo",), "remove what setup has put in place, and nothing else"),
+                OptionSpec(("--dry-run",), "show what would be done, and change nothing"),
+                _YES,
+            ),
+            details="Writes byleave.toml if there is none, trusts it, adds the permissions that you gave your agents\n"
+            "to your own rules, installs the hooks, and sends a real event through each. Everything is shown first,\n"
+            "and needs your consent once. Run it again: what is in place stays as it is.\n\n"
+            "Exit code: 0 if every step is done, 1 if not, 10 if your consent is needed.",
         ),
         CommandSpec(
             "check",
@@ -210,6 +245,21 @@ ROOT = CommandSpec(
                     details="Reads the audit log and changes nothing. Add the rules that you agree with to your\n"
                     "byleave.toml.",
                 ),
+                CommandSpec(
+                    "import",
+                    "Print the permissions that an agent already has, as rules.",
+                    "policy_import",
+                    (
+                        OptionSpec(("--write",), "add the rules to this file, after your consent", "FILE"),
+                        _YES,
+                    ),
+                    (
+                        PositionalSpec("AGENT", "the agent", choices=IMPORTED),
+                        PositionalSpec("FILE", "its settings (default: yours)", required=False, repeat=True),
+                    ),
+                    details="The rules never allow what the agent asks about or denies. What cannot be carried over "
+                    "exactly is carried over stricter, and listed.",
+                ),
             ),
         ),
         CommandSpec(
@@ -234,13 +284,25 @@ ROOT = CommandSpec(
             (
                 OptionSpec(("--tool",), "use the access of this configured tool", "TOOL"),
                 OptionSpec(("--access",), "use the [access] table of this TOML file", "FILE"),
+                OptionSpec(("--shell",), "run this command line in a shell, as [shell] says", "TEXT"),
+                OptionSpec(("--cwd-file",), "with --shell: write to FILE the directory that TEXT ended in", "FILE"),
                 *MOUNTING,
                 _YES,
                 OptionSpec(("--explain",), "show what the sandbox would contain, and run nothing"),
                 OptionSpec(("--diagnose",), "list what was refused at the end, and why; slower"),
+                OptionSpec(("--ticket",), "with --shell: run the command that a hook gave this ticket to", "ID"),
+                OptionSpec(("--home",), "with --ticket: the user's home; the environment is then ignored", "DIR"),
             ),
             rest="PROGRAM ARGS...",
             details=_RUN_DETAILS,
+            dashless=True,
+        ),
+        CommandSpec(
+            "outside",
+            "Run a command without the sandbox, after your approval.",
+            "outside",
+            rest="PROGRAM ARGS...",
+            details=_OUTSIDE_DETAILS,
         ),
         CommandSpec(
             "call",
@@ -305,6 +367,12 @@ ROOT = CommandSpec(
             (
                 OptionSpec(("--install",), "add the hook to this agent's settings", "AGENT", choices=HOOKED),
                 OptionSpec(("--uninstall",), "remove the hook from this agent's settings", "AGENT", choices=HOOKED),
+                OptionSpec(
+                    ("--resume",),
+                    "confine this agent's commands again, after one ran unconfined",
+                    "AGENT",
+                    choices=HOOKED,
+                ),
                 OptionSpec(("--dry-run",), "with --install or --uninstall: show the new file, change nothing"),
                 OptionSpec(("--home",), "the user's home; the environment is then ignored", "DIR"),
                 OptionSpec(("--agent-profile",), "the agent's name in rules and records (default: AGENT)", "NAME"),
@@ -380,6 +448,14 @@ ROOT = CommandSpec(
                     (),
                     (PositionalSpec("SEQUENCE", "the number that `byleave audit list` shows"),),
                 ),
+                CommandSpec(
+                    "summary",
+                    "Sum up what each agent did, and what was refused.",
+                    "audit",
+                    (_SINCE, OptionSpec(("--all",), "in every workspace, not only in this one")),
+                    details="In observe mode it shows what would have needed your approval, and what would have been\n"
+                    "denied.",
+                ),
                 CommandSpec("tail", "Show new records as they are written, until interrupted.", "audit", _FILTERS),
                 CommandSpec(
                     "export",
@@ -408,6 +484,17 @@ ROOT = CommandSpec(
             details="Exit code: 0, or 1 if something is broken. With -q only problems are shown.",
         ),
         CommandSpec(
+            "service",
+            "Show, stop or restart the service that answers hooks in milliseconds.",
+            subcommands=(
+                CommandSpec("status", "Show whether it runs, and what it has done.", "service"),
+                CommandSpec("stop", "Have it end; commands that run go on.", "service"),
+                CommandSpec("restart", "Have it end, and start it anew.", "service"),
+            ),
+            details="It starts by itself, and ends after 15 idle minutes; BYLEAVE_SERVICE=off keeps it from starting.\n"
+            "See docs/service.md.",
+        ),
+        CommandSpec(
             "schema",
             "Print the JSON Schema of the configuration file.",
             "schema",
@@ -417,8 +504,12 @@ ROOT = CommandSpec(
             "completion",
             "Print the completion script of a shell.",
             "completion",
-            (),
-            (PositionalSpec("SHELL", "the shell", choices=SHELLS),),
+            (
+                OptionSpec(
+                    ("--values",), "print names that this workspace has, for the scripts", "WHAT", choices=COMPLETED
+                ),
+            ),
+            (PositionalSpec("SHELL", "the shell", required=False, choices=SHELLS),),
             details="""\
   bash  source <(byleave completion bash)       in ~/.bashrc
   zsh   source <(byleave completion zsh)        in ~/.zshrc

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.cli.output import complain, paint
+from byleave.core.access import SHELL_TOOL
 from byleave.core.decision import WORDS
 from byleave.core.suggest import toml_key
 from byleave.errors import ByleaveError
@@ -58,22 +59,27 @@ class Destination(Struct, frozen=True):
 
 def destination(given: ParsedArguments, tool: str) -> Destination:
     """Return where a rule for this run belongs."""
-    if given.one("tool") is not None:
+    if given.one("tool") is not None or tool == SHELL_TOOL:
         return Destination(tool, "your configuration", alone=False)
     file = given.one("access")
     return Destination(tool, "a file for --access" if file is None else file, alone=True)
 
 
-def report_refusals(given: ParsedArguments, confinement: Confinement, observer: Observer) -> None:
-    """Write what a program was refused to standard error; nothing if it came to nothing for another reason."""
+def report_refusals(
+    given: ParsedArguments, confinement: Confinement, observer: Observer, command: Sequence[str]
+) -> None:
+    """Write what a program was refused to standard error; nothing if it came to nothing for another reason.
+
+    `command` is the program that was to be started, if a rule on commands has to list it.
+    """
     try:
-        _diagnose(given, confinement, observer)
+        _diagnose(given, confinement, observer, command)
     except ByleaveError as error:  # a configuration that has become unusable meanwhile; the exit code is the program's
         complain(f"byleave: the refusals cannot be explained: {shown_lines(str(error))}")
 
 
-def _diagnose(given: ParsedArguments, confinement: Confinement, observer: Observer) -> None:
-    started = tuple(unlisted(given.rest, confinement.tool, confinement.policy.decide))
+def _diagnose(given: ParsedArguments, confinement: Confinement, observer: Observer, command: Sequence[str]) -> None:
+    started = tuple(unlisted(command, confinement.tool, confinement.policy.decide)) if command else ()
     if started:
         _report(given, started, confinement, 0)
     elif observer.plan is not None:

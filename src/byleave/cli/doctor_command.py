@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave import __version__
-from byleave.cli.output import columns, paint, say, say_json, say_verbose
-from byleave.cli.workspace import load_policy, open_workspace, origins
+from byleave.cli.output import paint, say, say_json, say_verbose, table
+from byleave.cli.workspace import load_policy, loosened, open_workspace, origins
+from byleave.core.access import SHELL_TOOL
 from byleave.core.fs_rules import is_under
+from byleave.core.net_rules import NetTable
 from byleave.errors import ByleaveError, ConfigErrors, SandboxError
-from byleave.text import shown, shown_lines
+from byleave.text import sentence_list, shown, shown_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from byleave.cli.arguments import ParsedArguments
     from byleave.policy.live_policy import LivePolicy
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 
 GOOD, NOTE, BAD = "ok", "note", "bad"
+_MANY_CLOSED = 500  # files that a sandbox covers: about half a second more for every start
 
 
 class DoctorFinding(Struct, frozen=True):
@@ -36,6 +40,13 @@ class DoctorFinding(Struct, frozen=True):
     state: str
     what: str
     text: str
+    service: dict[str, Any] | None = None  # the state of the service, for programs
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """The same for programs."""
+        tree: dict[str, Any] = {"state": self.state, "what": self.what, "text": self.text}
+        return tree if self.service is None else {**tree, "service": self.service}
 
 
 WHAT = "OS sandbox"
@@ -127,11 +138,11 @@ def run(given: ParsedArguments) -> int:
     """Show every finding; exit 1 if one is bad."""
     findings = [finding for finding in _findings(given) if finding.state != GOOD or not given.flag("quiet")]
     if given.flag("json"):
-        say_json([{"state": finding.state, "what": finding.what, "text": finding.text} for finding in findings])
+        say_json([finding.tree for finding in findings])
     else:
         rows = [(f"{finding.state:<4}", finding.what, shown_lines(finding.text)) for finding in findings]
-        for finding, line in zip(findings, columns(rows, indent=""), strict=True):
-            say(paint(line[:4], _PAINTS[finding.state]) + line[4:])
+        for finding, lines in zip(findings, table(rows), strict=True):
+            say("\n".join([paint(lines[0][:4], _PAINTS[finding.state]) + lines[0][4:], *lines[1:]]))
     return int(any(finding.state == BAD for finding in findings))
 
 
@@ -148,7 +159,10 @@ def _findings(given: ParsedArguments) -> Iterator[DoctorFinding]:
     yield from _policy(given, workspace, policy)
     yield _audit(workspace)
     yield _opening()
+    yield from _hooks(workspace)
     yield from _own_code(workspace)
+    yield from _unconfined(workspace)
+    yield _service()
     yield _search(workspace, () if isinstance(policy, Exception) else policy.compiled.settings["sandbox"]["write"])
     yield from sandbox_findings(workspace, None if isinstance(policy, Exception) else policy)
 
@@ -189,9 +203,45 @@ def _policy(
         yield DoctorFinding(GOOD, "policy", f"{number} {'tool' if number == 1 else 'tools'} from {layers}")
     else:
         yield DoctorFinding(NOTE, "policy", "no configuration was found; `byleave init` writes a file to begin with")
+    yield DoctorFinding(GOOD, "commands of agents", _commands(policy))
+    yield from (DoctorFinding(NOTE, "decisions", sentence) for sentence in loosened(compiled))
     for warning in compiled.warnings:
         yield DoctorFinding(NOTE, "policy", warning)
     yield from _sensitive(workspace, policy)
+    yield from _closed(workspace, policy)
+
+
+def _closed(workspace: Workspace, policy: LivePolicy) -> Iterator[DoctorFinding]:
+    """Say how many files rules close, where there are too many of them to cover, or so many that it takes time."""
+    from byleave.sandbox.plan.closed_files import MOST_COVERED, closed_for_reading, count_closed, too_many, too_much
+
+    root = workspace.root.path
+    closed = closed_for_reading(policy.compiled.policy, root)
+    if not closed:
+        return
+    counts, found = count_closed(root, closed, root, root)
+    total = len(found.places)
+    if total > MOST_COVERED:
+        problem, hint = too_many(counts, complete=found.complete)
+        yield DoctorFinding(BAD, "closed files", f"nothing can run confined: {problem}; {hint}")
+    elif not found.complete:
+        error = too_much(root, closed, found, root, root)
+        yield DoctorFinding(BAD, "closed files", f"nothing can run confined: {error.problem}; {error.hint}")
+    elif total > _MANY_CLOSED:
+        by_pattern = sentence_list([f"{shown(each.pattern)} matches {each.number}" for each in counts], most=3)
+        text = f"{total} files are covered one by one, so that every confined run starts later: {by_pattern}"
+        yield DoctorFinding(NOTE, "closed files", text)
+
+
+def _commands(policy: LivePolicy) -> str:
+    """Say how the commands of agents run, and what they reach of the network where they run confined."""
+    confine = policy.compiled.policy.shell
+    if confine is None:
+        return "they run as the agent runs them: there is no [shell] table"
+    table = policy.compiled.policy.tool(SHELL_TOOL).access.net
+    hosts = sorted({rule.host for rule in table.rules if rule.allow}) if isinstance(table, NetTable) else []
+    reached = f"the network only as far as {shown(sentence_list(hosts))}" if hosts else "no network"
+    return f"[shell] confine = {confine}: a confined one has the workspace, and {reached}"
 
 
 def _sensitive(workspace: Workspace, policy: LivePolicy) -> Iterator[DoctorFinding]:
@@ -226,11 +276,40 @@ def _audit(workspace: Workspace) -> DoctorFinding:
     return DoctorFinding(GOOD, "audit log", text)
 
 
+def _hooks(workspace: Workspace) -> Iterator[DoctorFinding]:
+    """Say of each agent with hooks whether it asks byleave, and what is to be done if it does not."""
+    from byleave.hooks.liveness import hook_findings
+
+    home = workspace.homes.user
+    path = os.environ.get("PATH", "")
+    for found in hook_findings(home, workspace.homes.state, workspace.root.path, path) if home else ():
+        yield DoctorFinding(found.state, found.title, found.text)
+
+
 def _own_code(workspace: Workspace) -> Iterator[DoctorFinding]:
     """Say that byleave's own files are part of the workspace: they are kept from writing, but a new `.pth` is not."""
     if is_under(os.path.abspath(sys.prefix), workspace.root.path):
         text = "byleave is installed inside this workspace: install it elsewhere, with `pipx` or `uv tool`"
         yield DoctorFinding(NOTE, "installation", text)
+
+
+def _unconfined(workspace: Workspace) -> Iterator[DoctorFinding]:
+    """Say whose commands are not confined any more, because one of them ran without its confinement."""
+    from byleave.store.tickets import agents_with_ended_confining
+
+    for agent, why in agents_with_ended_confining(workspace.homes.workspace(workspace.root.path)):
+        way = f"look at it, then run `byleave hook --resume {agent}`"
+        yield DoctorFinding(BAD, "confined commands", f"{agent} is not confined any more, because {shown(why)}: {way}")
+
+
+def _service() -> DoctorFinding:
+    """Say whether the service runs, and what it has done; without it everything works, only slower."""
+    from byleave.cli.service_command import service_sentence
+    from byleave.service.client import service_status
+
+    state = service_status()
+    text = "switched off by BYLEAVE_SERVICE" if os.environ.get("BYLEAVE_SERVICE") == "off" else service_sentence(state)
+    return DoctorFinding(GOOD, "service", text, state)
 
 
 def _search(workspace: Workspace, written: Sequence[str]) -> DoctorFinding:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from byleave.cli.workspace import open_workspace
 from byleave.errors import InputError, StateError
-from byleave.text import quoted
+from byleave.text import quoted, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,17 +18,20 @@ if TYPE_CHECKING:
     from byleave.policy.load import Workspace
 
 REFUSED = 1
-INSTALL, UNINSTALL = "install", "uninstall"
+INSTALL, UNINSTALL, RESUME = "install", "uninstall", "resume"
 
 
 def run(given: ParsedArguments) -> int:
     """Serve the event on standard input, unless the agent's settings are to be changed."""
-    verbs = [verb for verb in (INSTALL, UNINSTALL) if given.flag(verb)]
+    verbs = [verb for verb in (INSTALL, UNINSTALL, RESUME) if given.flag(verb)]
     agent = given.words.get("AGENT")
     if len(verbs) + (agent is not None) != 1:
         raise InputError(
-            "one agent has to be named", hint="write byleave hook AGENT, --install AGENT or --uninstall AGENT"
+            "one agent has to be named",
+            hint="write byleave hook AGENT, --install AGENT, --uninstall AGENT or --resume AGENT",
         )
+    if given.flag(RESUME):
+        return _resume(given, str(given.one(RESUME)))
     if agent is None:
         return _change(given, verbs[0], str(given.one(verbs[0])))
     return _serve(given, agent)
@@ -51,14 +55,39 @@ def _serve(given: ParsedArguments, agent: str) -> NoReturn:
     serve(hook)
 
 
+def _resume(given: ParsedArguments, agent: str) -> int:
+    """Have the commands of an agent run confined again, once a person has looked at the one that did not."""
+    from byleave.cli.output import say, say_json
+    from byleave.cli.terminal import consents, record_answers
+    from byleave.store.tickets import confining_ended, resume_confining
+
+    workspace = _workspace(given, home_of(given)) if given.one("home") is not None else open_workspace(given)
+    directory = workspace.homes.workspace(workspace.root.path)
+    why = confining_ended(directory, agent)
+    resumed = False
+    if why is not None:
+        lines = [f"The commands of {agent} are not confined any more, because {shown(why)}."]
+        if not given.flag("quiet") and not given.flag("json"):
+            say(lines[0])
+        if not consents(given, "Confine them again?", about=lines):
+            return REFUSED
+        resumed = resume_confining(directory, agent)
+        record_answers(given, workspace, [f"resume {agent} ({why})"])
+    if given.flag("json"):
+        say_json({"agent": agent, "resumed": resumed})
+    elif not given.flag("quiet"):
+        say(f"the commands of {agent} run confined again" if resumed else "nothing was changed")
+    return 0
+
+
 def _change(given: ParsedArguments, verb: str, agent: str) -> int:
     """Show what would be written, ask, and write it."""
     from byleave.cli.output import say, warn
     from byleave.cli.terminal import consents, record_answers
     from byleave.hooks.install import carry_out
 
-    home = _home(given)
-    plan = _plan(given, verb, agent, home)
+    home = home_of(given)
+    plan = plan_change(given, verb, agent, home)
     if given.flag("dry_run"):
         return _show(given, plan)
     lines = list(_lines(plan, verb))
@@ -70,11 +99,12 @@ def _change(given: ParsedArguments, verb: str, agent: str) -> int:
         carry_out(plan)
         record_answers(given, _workspace(given, home), [f"{verb} {agent} ({plan.file})"])
     if verb == INSTALL:
-        warn(given, _warnings(plan, home))
+        warn(given, install_warnings(plan, home))
     return _done(given, verb, plan, changed=plan.changes)
 
 
-def _home(given: ParsedArguments) -> str:
+def home_of(given: ParsedArguments) -> str:
+    """Return the home of the user whose agents are meant."""
     from byleave.policy.dirs import find_homes
 
     home = given.one("home")
@@ -85,7 +115,8 @@ def _home(given: ParsedArguments) -> str:
     return os.path.normpath(home)
 
 
-def _plan(given: ParsedArguments, verb: str, agent: str, home: str) -> InstallPlan:
+def plan_change(given: ParsedArguments, verb: str, agent: str, home: str) -> InstallPlan:
+    """Return what `--install` or `--uninstall` would change."""
     from byleave.hooks.install import our_words, plan_install, plan_uninstall, settings_file
     from byleave.hooks.snippets import PLACES
 
@@ -153,7 +184,8 @@ def _done(given: ParsedArguments, verb: str, plan: InstallPlan, *, changed: bool
     return 0
 
 
-def _warnings(plan: InstallPlan, home: str) -> Iterator[str]:
+def install_warnings(plan: InstallPlan, home: str) -> Iterator[str]:
+    """Yield what the user has to know once the hook is installed."""
     from byleave.core.fs_rules import is_under
     from byleave.hooks.install import is_switched_off
     from byleave.policy.dirs import find_homes, find_root

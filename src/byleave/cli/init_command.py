@@ -7,18 +7,24 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from byleave.cli.init_rules import rules_text
 from byleave.cli.output import say, say_json, say_verbose
 from byleave.cli.schema_command import shipped_schema
 from byleave.cli.workspace import open_workspace, working_directory
 from byleave.core.suggest import toml_string
 from byleave.errors import ByleaveError, InputError
-from byleave.policy.dirs import PROJECT_FILES, find_root
+from byleave.launch.toolchain_view import Disk
+from byleave.policy.dirs import PROJECT_FILES, find_homes, find_root
+from byleave.sandbox.can_confine import machine_problem
 from byleave.text import quoted, shown
+from byleave.workspace.registries import find_registries
+from byleave.workspace.toolchains import find_managers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from byleave.cli.arguments import ParsedArguments
+    from byleave.workspace.registries import RegistryHost
 
 
 class ProjectKind(Struct, frozen=True):
@@ -51,12 +57,15 @@ _HEAD = """\
 #   byleave trust                                    put this file into effect, as it is now
 #   byleave policy show                              every rule, with its file and line
 #   byleave check update README.md --tool editor     what the policy decides, and why
-#
-# A tool without rules of some type (fs, net, env, commands) keeps the default of that type; the first rule closes the
-# type but for what the rules grant. The longest path decides; a rule stands alone, nothing is inherited.
 
 [defaults]
 os_sandbox = "auto"     # auto | require | off: what to do where the kernel cannot enforce this
+"""
+
+_TOOLS = """
+# Tools that byleave runs itself (`byleave call`, `byleave mcp`). A tool without rules of some type (fs, net, env,
+# commands) keeps the default of that type; the first rule closes the type but for what the rules grant. The longest
+# path decides; a rule stands alone, nothing is inherited.
 """
 
 _READER = """
@@ -102,26 +111,37 @@ _NET_EXAMPLE = """
 
 def run(given: ParsedArguments) -> int:
     """Write the file and the schema it names; never overwrite one."""
+    agents = tuple(dict.fromkeys(given.options.get("for", ())))
     root = open_workspace(given).root.path if given.one("root") is not None else working_directory()
     for name in PROJECT_FILES:
         if _is_there(root, name):
             raise InputError(f"{name} exists already", hint="edit it, or remove it first")
     kinds = [kind for kind in KINDS if any(_is_there(root, marker) for marker in kind.markers)]
+    obstacle = machine_problem(find_homes(os.environ).memory)
+    strict = given.flag("strict") or bool(obstacle)
+    rules = rules_text(strict=strict, agents=agents, hosts=_hosts(root))
     files = {
-        "byleave.toml": "".join(_parts(root, kinds)),
+        "byleave.toml": "".join(_parts(root, kinds, rules)),
         ".byleave/schema.json": shipped_schema(),
         ".byleave/.gitignore": "# personal settings stay personal\nlocal.toml\n",
     }
     _refuse_odd_directory(root)
     written = [name for name, text in files.items() if _write(os.path.join(root, name), text)]
     say_verbose(given, [f"wrote {os.path.join(root, name)}" for name in written])
-    _report(given, root, written, [kind.name for kind in kinds])
+    _report(given, root, written, [kind.name for kind in kinds], obstacle)
     return 0
 
 
-def _report(given: ParsedArguments, root: str, written: list[str], found: list[str]) -> None:
+def _hosts(root: str) -> list[RegistryHost]:
+    """Return the hosts that the project's package managers download from, as far as their settings say."""
+    disk, real = Disk(), os.path.realpath(root)
+    managers = [manager.name for manager in find_managers(real, disk)]
+    return find_registries(managers, real, find_homes(os.environ).user, os.environ, disk)
+
+
+def _report(given: ParsedArguments, root: str, written: list[str], found: list[str], obstacle: str) -> None:
     if given.flag("json"):
-        say_json({"written": written, "found": found})
+        say_json({"written": written, "found": found, "confined": not obstacle})
         return
     if given.flag("quiet"):
         return
@@ -129,11 +149,16 @@ def _report(given: ParsedArguments, root: str, written: list[str], found: list[s
     above = find_root(root if os.path.dirname(root) == root else os.path.dirname(root))
     if _is_there(above, ".git") and not _is_there(root, ".git"):
         say(f"  note: the repository begins above, at {shown(above)}; this file holds for {shown(root)} only")
+    if obstacle:
+        say("  note: nothing can run confined here, so the strict rules were written: what they do not list is asked")
+        say(f"        {shown(obstacle)}")
     say("  next: read it, then put it into effect with `byleave trust`")
 
 
-def _parts(root: str, kinds: list[ProjectKind]) -> Iterator[str]:
+def _parts(root: str, kinds: list[ProjectKind], rules: str) -> Iterator[str]:
     yield _HEAD
+    yield rules
+    yield _TOOLS
     yield _READER
     yield from (_no_access("reader", name) for name in SECRETS if name == ".env" or _is_there(root, name))
     yield _EDITOR

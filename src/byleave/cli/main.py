@@ -48,11 +48,13 @@ def _answer(argv: "list[str]") -> int:
         if "--json" in argv[: argv.index("--") if "--" in argv else None]:
             say_json({"error": {"code": error.code, "message": shown_lines(str(error))}})
         else:
-            complain(f"byleave: {shown_lines(str(error))}")
+            complain(_with_docs(f"byleave: {shown_lines(str(error))}"))
         return error.exit_code
 
 
 def _dispatch(argv: "list[str]") -> int:
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:], "--help"]
     given = read_arguments(ROOT, (*COMMON, VERSION), argv)
     if given.flag("version"):
         from byleave import __version__
@@ -60,7 +62,7 @@ def _dispatch(argv: "list[str]") -> int:
         say(f"byleave {__version__}")
         return 0
     if given.flag("help"):
-        say(_help(given))
+        say(_with_docs(_help(given)))
         return 0
     if not given.command.module or _is_bare(given):
         complain(_help(given))
@@ -73,6 +75,17 @@ def _dispatch(argv: "list[str]") -> int:
 
 def _help(given: ParsedArguments) -> str:
     return help_text(given.command, given.path, COMMON if given.path else (*COMMON, VERSION))
+
+
+def _with_docs(text: str) -> str:
+    """Return a text that names a page of the documentation with where the pages are."""
+    if "see docs/" not in " ".join(text.lower().split()):
+        return text
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for around in (package, os.path.dirname(os.path.dirname(package))):  # installed, or beside the sources
+        if os.path.isfile(os.path.join(around, "docs", "configuration.md")):
+            return f"{text}\n\ndocs/ is in {shown(around)}"
+    return text
 
 
 def _is_bare(given: ParsedArguments) -> bool:

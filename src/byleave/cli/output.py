@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from byleave.cli.arguments import ParsedArguments
 
+_USUAL = 80  # columns of a terminal that does not say how wide it is
 _AT_ONCE = 3500  # bytes; a pipe that can be written to takes 4,096
 _COLOURS = {"allow": "32", "ask": "33", "deny": "31", "bold": "1", "dim": "2"}
 
@@ -101,6 +102,19 @@ def paint(text: str, colour: str, stream: "object" = None) -> str:
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 
 
+def local_time(stamp: str) -> str:
+    """Return a time of a record, in UTC, as the clock on the wall has it: date and time; what is no time stays."""
+    import time
+    from calendar import timegm
+
+    try:
+        return time.strftime(
+            "%Y-%m-%d %H:%M:%S", time.localtime(timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")))
+        )
+    except (ValueError, OverflowError, OSError):
+        return stamp
+
+
 def columns(rows: "Sequence[Sequence[str]]", indent: str = "  ") -> "list[str]":
     """Return rows as lines whose cells stand under each other."""
     if not rows:
@@ -109,6 +123,80 @@ def columns(rows: "Sequence[Sequence[str]]", indent: str = "  ") -> "list[str]":
     return [
         indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
+
+
+def fitting_columns(rows: "Sequence[Sequence[str]]") -> "list[str]":
+    """Return rows as `columns` does; where the terminal is too narrow, the other cells beside or below the first."""
+    lines = columns(rows)
+    width = room()
+    if max((len(line) for line in lines), default=0) <= width:
+        return lines
+    pairs = [(f"  {first}", "  ".join(others)) for first, *others in rows]
+    if max(len(first) for first, _others in pairs) <= width // 2:
+        return [line for row in table(pairs) for line in row]
+    return [row for first, others in pairs for line in (first, f"      {others}") for row in _hung(line, width)]
+
+
+def room() -> int:
+    """Return how many columns a line may have: those of the terminal, any number where a program reads."""
+    import shutil
+
+    known = shutil.get_terminal_size((0, 24)).columns
+    return max(known, 60) if known else sys.maxsize
+
+
+def table(rows: "Sequence[Sequence[str]]") -> "list[list[str]]":
+    """Return the lines of each row; the last cell goes on below itself where the terminal is too narrow for it.
+
+    No letter is lost or put in: the parts of a word that is too long stand below each other.
+    """
+    if not rows:
+        return []
+    width = room()
+    heads = columns([row[:-1] for row in rows], indent="")
+    taken = max(len(head) for head in heads) + 2
+    return [
+        [f"{head:<{taken}}{first}", *(f"{'':<{taken}}{other}" for other in others)]
+        for head, row in zip(heads, rows, strict=True)
+        for first, *others in [_lines(row[-1], width - taken)]
+    ]
+
+
+def fitted(text: str) -> str:
+    """Return a text for a terminal in lines that fit; for a program that reads it, as it is."""
+    if not sys.stdout.isatty():
+        return text
+    try:
+        width = max(os.get_terminal_size(sys.stdout.fileno()).columns, 40)
+    except OSError:
+        width = _USUAL
+    return "\n".join(row for line in text.split("\n") for row in _hung(line, width))
+
+
+def _hung(line: str, width: int) -> "list[str]":
+    """Return the rows of one line: those behind the first stand further in."""
+    if len(line) <= width:
+        return [line]
+    plain = line.lstrip(" ")
+    before = line[: len(line) - len(plain)]
+    inside = f"{before}    "
+    rows = _lines(plain, width - len(inside))
+    return [f"{before}{rows[0]}", *(f"{inside}{row}" for row in rows[1:])]
+
+
+def _lines(text: str, width: int) -> "list[str]":
+    """Return a text in lines of at most so many columns, at least 20."""
+    width = max(width, 20)
+    lines: list[str] = []
+    for line in text.split("\n"):
+        rest = line
+        while len(rest) > width:
+            blank = rest.rfind(" ", width // 2, width + 1)
+            end = blank if blank > 0 else width
+            lines.append(rest[:end])
+            rest = rest[end + 1 :] if blank > 0 else rest[end:]
+        lines.append(rest)
+    return lines
 
 
 def _colourful(stream: object) -> bool:

@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from byleave.cli.agents_command import agent_rows, reach_tree
 from byleave.cli.audit_text import what
-from byleave.cli.output import columns, paint, say, say_json, say_verbose, warn
-from byleave.cli.workspace import load_policy, open_policy, open_workspace, origins
-from byleave.core.access import Default
+from byleave.cli.output import fitted, fitting_columns, paint, say, say_json, say_verbose, warn
+from byleave.cli.workspace import load_policy, loosened, open_policy, open_workspace, origins
+from byleave.core.access import SHELL_TOOL, Default
 from byleave.core.action import parse_action
 from byleave.core.decision import ASK, named_path
 from byleave.core.redact import Redactor
@@ -51,7 +51,7 @@ def run(given: ParsedArguments) -> int:
         say_json(_tree(policy.root.path, compiled))
         return 0
     for line in _lines(policy.root.path, compiled):
-        say(line)
+        say(fitted(line))
     return 0
 
 
@@ -76,7 +76,8 @@ def _lines(root: str, compiled: Compiled) -> Iterator[str]:
     yield f"workspace: {shown(root)}"
     yield "layers, weakest first:"
     rows = [(layer.name, shown(layer.file or "inline"), _standing(layer)) for layer in compiled.layers]
-    yield from columns(rows) or ["  none; `byleave init` writes a file to begin with"]
+    yield from fitting_columns(rows) or ["  none; `byleave init` writes a file to begin with"]
+    yield from (f"{paint('note', 'ask')}: {sentence}" for sentence in loosened(compiled))
     for name, tool in compiled.tools.items():
         yield ""
         heading = paint(f"tools.{shown(name)}", "bold")
@@ -85,21 +86,45 @@ def _lines(root: str, compiled: Compiled) -> Iterator[str]:
         rows = [
             (family, shown(text), shown(source)) for family in FAMILIES for text, source in rules_of(access, family)
         ]
-        yield from columns(rows)
+        yield from fitting_columns(rows)
+    yield from _shell_lines(compiled)
     table = compiled.policy.views[0].rules
     if table is not None:
         yield ""
         yield f"{paint('rules', 'bold')}, the first that matches decides:"
-        yield from columns([(shown(rule.text), shown(rule.source)) for rule in table.rules])
+        yield from fitting_columns([(shown(rule.text), shown(rule.source)) for rule in table.rules])
     yield from _server_lines(compiled)
     agents = compiled.policy.views[0].agents
     for agent in agents.agents if agents is not None else ():
         yield ""
         yield f"{paint(f'agents.{shown(agent.name)}', 'bold')}  ({shown(agent.source)})"
-        yield from columns(list(agent_rows(agent)))
+        yield from fitting_columns(list(agent_rows(agent)))
     for layer in compiled.policy.views[1:]:
         yield ""
         yield f"also applied, and the stricter decision wins: {shown(layer.name)}"
+
+
+def _shell_lines(compiled: Compiled) -> Iterator[str]:
+    tool = compiled.policy.views[0].tools.get(SHELL_TOOL)
+    if tool is not None:
+        yield ""
+        yield f"{paint('shell', 'bold')}  confine = {compiled.policy.shell}"
+        yield from fitting_columns(
+            [(family, shown(text), shown(source)) for family, text, source in _shell_rules(tool.access)]
+        )
+
+
+def _shell_rules(access: Access) -> Iterator[tuple[str, str, str]]:
+    """Yield the rules of a confined command; the variables that always pass are one of them."""
+    for family in FAMILIES:
+        rules = list(rules_of(access, family))
+        if family == "env":
+            rules = [("a closed list of variables: read", "built-in"), *_written(rules)]
+        yield from ((family, text, source) for text, source in rules)
+
+
+def _written(rules: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    return (rule for rule in rules if rule[1] != "built-in")
 
 
 def _server_lines(compiled: Compiled) -> Iterator[str]:
@@ -117,7 +142,7 @@ def _server_lines(compiled: Compiled) -> Iterator[str]:
             for family in FAMILIES
             for text, source in rules_of(tools[one].access, family)
         ]
-        yield from columns(rows)
+        yield from fitting_columns(rows)
 
 
 def _settings(tool: CompiledTool) -> str:
@@ -134,8 +159,11 @@ def _tree(root: str, compiled: Compiled) -> dict[str, Any]:
     table, agents = compiled.policy.views[0].rules, compiled.policy.views[0].agents
     return {
         **named_path("root", root),
+        "mode": compiled.settings["defaults"].get("mode", "enforce"),
+        "silent": compiled.settings["hooks"].get("silent", "ask"),
         "layers": [{"name": layer.name, "file": layer.file, "trusted": layer.trusted} for layer in compiled.layers],
         "tools": {name: _tool_tree(tool, compiled) for name, tool in compiled.tools.items()},
+        "shell": _shell_tree(compiled),
         "rules": [{"rule": rule.text, "source": rule.source} for rule in table.rules] if table is not None else [],
         "servers": {name: _server_tree(server, compiled) for name, server in compiled.servers.items()},
         "agents": {
@@ -143,6 +171,19 @@ def _tree(root: str, compiled: Compiled) -> dict[str, Any]:
             for agent in (() if agents is None else agents.agents)
         },
         "warnings": list(compiled.warnings),
+    }
+
+
+def _shell_tree(compiled: Compiled) -> dict[str, Any] | None:
+    tool = compiled.policy.views[0].tools.get(SHELL_TOOL)
+    if tool is None:
+        return None
+    return {
+        "confine": compiled.policy.shell,
+        "access": {
+            family: [{"rule": text, "source": source} for text, source in rules_of(tool.access, family)]
+            for family in FAMILIES
+        },
     }
 
 

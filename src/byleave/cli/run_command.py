@@ -6,14 +6,13 @@ With `--explain` nothing is run: it prints what the program would be given, and 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from textwrap import wrap
-from time import monotonic
 from typing import TYPE_CHECKING
 
-from byleave.cli.mount_command import mount_first, own_mounts
-from byleave.cli.output import columns, complain, say, say_json, say_verbose, warn
+from msgspec import structs
+
+from byleave.cli.output import complain, fitted, fitting_columns, room, say, say_json, say_verbose, warn
 from byleave.cli.workspace import (
     confining_guard,
     confining_policy,
@@ -21,13 +20,24 @@ from byleave.cli.workspace import (
     open_workspace,
     origins,
     refuse_both,
+    shell_policy,
     warn_of_tampering,
     warn_of_weaker,
+    working_directory,
 )
 from byleave.core.access import ProcessLimits
 from byleave.core.fs_rules import is_under
 from byleave.errors import InputError, SandboxError
-from byleave.launch.start import ProgramStart, start_confined
+from byleave.launch.foreground import Attendance, run_in_foreground, signals_held
+from byleave.launch.shell_run import (
+    ShellCommand,
+    ShellReports,
+    run_shell,
+    shell_confinement,
+    shell_start,
+    surroundings,
+)
+from byleave.launch.start import ProgramStart
 from byleave.sandbox.confinement import Confinement, SandboxOptions
 from byleave.sandbox.host import refuse_elsewhere
 from byleave.sandbox.linux.backends import BWRAP, LANDLOCK, NAMESPACES
@@ -43,27 +53,29 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.cli.arguments import ParsedArguments
-    from byleave.net.proxy import Decide
     from byleave.sandbox.diagnose.diagnosis import Observer
     from byleave.sandbox.linux.steps import ViewMount
     from byleave.sandbox.plan.plan import AllowedPrograms, PathGrant, SandboxPlan
-    from byleave.sandbox.process import Process
     from byleave.sandbox.sandbox import Explained
-    from byleave.sandbox.terminal import OwnTerminal
-
-
-TIMED_OUT = 124  # as timeout(1) says it
-# What reaches the program: it is in a session of its own, where the terminal does not send it anything.
-_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-_WAITING = (*_PASSED_ON, signal.SIGCHLD, signal.SIGTSTP, signal.SIGWINCH)
 
 
 def run(given: ParsedArguments) -> int:
     """Run the program, or say what it would be given; the exit code is the program's own."""
+    if given.one("ticket") is not None:
+        from byleave.cli.ticket_run import run_ticket
+
+        return run_ticket(given)
+    text = given.one("shell")
+    if text is None and given.one("cwd_file") is not None:
+        raise InputError("--cwd-file is for --shell", hint="byleave run --shell TEXT --cwd-file FILE")
+    if text is not None:
+        return _run_shell(given, text)
     if not given.rest:
         raise InputError("no program was named", hint="byleave run -- PROGRAM ARGS...")
     refuse_both(given)
     refuse_elsewhere(sys.platform)
+    from byleave.cli.mount_command import mount_first, own_mounts
+
     workspace = open_workspace(given)
     mount_first(given, workspace, own=given.one("tool") is None)
     policy, tool = confining_policy(given, workspace)
@@ -72,137 +84,103 @@ def run(given: ParsedArguments) -> int:
     mounts = own_mounts(given, workspace, policy.compiled) if given.one("tool") is None else ()
     options = SandboxOptions(limits=policy.compiled.tools[tool].limits, mounts=tuple(mounts))
     with Confinement(workspace, policy, tool, options) as confinement:
-        return _explain(given, confinement) if given.flag("explain") else _run(given, confinement)
+        start = ProgramStart(command=given.rest)
+        return _explain(given, confinement, start) if given.flag("explain") else _run(given, confinement, start)
 
 
-def _explain(given: ParsedArguments, confinement: Confinement) -> int:
+def _run_shell(given: ParsedArguments, text: str) -> int:
+    """Run a command line as [shell] says, or say what it would be given."""
+    if given.rest or given.one("tool") is not None or given.one("access") is not None:
+        raise InputError(
+            "--shell runs one command line, with the access of [shell]",
+            hint="leave out --tool, --access and the program",
+        )
+    refuse_elsewhere(sys.platform)
+    workspace = open_workspace(given)
+    mounting = not given.options.keys().isdisjoint(("mount", "no_mount"))
+    if mounting:  # what it takes costs more than the sandbox
+        from byleave.cli.mount_command import mount_first, own_mounts
 
-    explained = ToolSandbox(confinement, confinement.policy.decide).explain(list(given.rest))
+        mount_first(given, workspace, own=True)
+    policy = shell_policy(given, workspace)
+    say_verbose(given, (*origins(policy), *policy.warnings))  # an agent reads what stands on standard error
+    command = ShellCommand(text=text, cwd=working_directory(), cwd_file=given.one("cwd_file"))
+    mounts = tuple(own_mounts(given, workspace, policy.compiled)) if mounting else ()
+    if given.flag("explain"):
+        around = surroundings(workspace, os.environ)
+        with shell_confinement(workspace, policy, command, around, mounts) as confinement:
+            return _explain(given, confinement, shell_start(confinement, command, around))
+    beside = _RunReport(given)
+    reports = ShellReports(
+        complain, lambda confinement: warn_of_weaker(given, confinement), beside.end, beside.observer
+    )
+    session = given.one("session")
+    return run_shell(
+        workspace,
+        policy,
+        command,
+        store_session=session if session is not None else "default",
+        mounts=mounts,
+        beside=reports,
+    )
+
+
+def _explain(given: ParsedArguments, confinement: Confinement, start: ProgramStart) -> int:
+    sandbox = ToolSandbox(confinement, confinement.policy.decide)
+    explained = sandbox.explain(start.command, start.environment, variables=start.variables)
     if given.flag("json"):
         say_json(plan_tree(explained))
     else:
         for line in plan_lines(explained):
-            say(line)
+            say(fitted(line))
     return 0
 
 
-def _run(given: ParsedArguments, confinement: Confinement) -> int:
-    # Signals wait from here on: none is lost between the start of the program and our waiting for it, and none reaches
-    # a thread of the guard, where it would end this process.
-    waiting = set(_WAITING)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # our parent may ignore it, and then we would never get it
-    signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
-    shown_before = confinement.policy.warnings
-    guard = confining_guard(given, confinement.workspace, confinement.policy)
-    observer = _observer(confinement) if given.flag("diagnose") else None
-    since = start_time()
-    try:
-        process, terminal = _start(given, confinement, observer, decided_by(guard))
-        return _outcome(process, terminal, confinement.options.limits)
-    except SandboxError as error:
-        complain(f"byleave: {shown_lines(str(error))}")
-        return error.exit_code
-    finally:
-        warn(given, [each for each in guard.warnings if each not in shown_before])
-        warn_of_tampering(given, confinement, since)
-        if observer is not None:
+def _run(given: ParsedArguments, confinement: Confinement, start: ProgramStart) -> int:
+    with signals_held(), confining_guard(given, confinement.workspace, confinement.policy) as guard:
+        shown_before = confinement.policy.warnings
+        report = _RunReport(given, given.rest)
+        attendance = Attendance(started=lambda: warn_of_weaker(given, confinement))
+        start = structs.replace(start, observer=report.observer)
+        try:
+            end = run_in_foreground(confinement, start, decide=decided_by(guard), attendance=attendance)
+            if end.longest is not None:
+                complain(f"byleave: the program was ended: it took longer than {end.longest:g} seconds")
+            elif end.problem is not None:
+                complain(f"byleave: {shown_lines(str(end.problem))}")
+        except SandboxError as error:
+            complain(f"byleave: {shown_lines(str(error))}")
+            return error.exit_code
+        finally:
+            warn(given, [each for each in guard.warnings if each not in shown_before])
+            report.end(confinement)
+    return end.code
+
+
+class _RunReport:
+    """What is said at the end of a run, beside what the program itself says.
+
+    `command` is the program that is started, where a rule on commands has to list it.
+    """
+
+    def __init__(self, given: ParsedArguments, command: tuple[str, ...] = ()) -> None:
+        self._given = given
+        self._command = command
+        self._since = start_time()
+        self.observer: Observer | None = None
+        if given.flag("diagnose"):
+            from byleave.sandbox.diagnose.diagnosis import Observer
+            from byleave.sandbox.host import this_host
+
+            self.observer = Observer(this_host(namespaces=True).machine)
+
+    def end(self, confinement: Confinement) -> None:
+        """Say what the user should know of the run; with --diagnose, everything that was refused."""
+        warn_of_tampering(self._given, confinement, self._since)
+        if self.observer is not None:
             from byleave.cli.diagnose import report_refusals
 
-            report_refusals(given, confinement, observer)
-        guard.close()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, waiting)
-
-
-def _start(
-    given: ParsedArguments, confinement: Confinement, observer: Observer | None, decide: Decide
-) -> tuple[Process, OwnTerminal | None]:
-    """Start the program, at a terminal of its own if one of our streams is a terminal."""
-    from byleave.sandbox.terminal import own_terminal
-
-    terminal = own_terminal()
-    start = ProgramStart(command=given.rest, stdin=None, stdout=None, stderr=None, terminal=terminal, observer=observer)
-    try:
-        process = start_confined(confinement, start, decide=decide)
-    except BaseException:
-        if terminal is not None:
-            terminal.close()
-        raise
-    warn_of_weaker(given, confinement)
-    if terminal is not None:
-        terminal.serve(process, lambda: os.kill(os.getpid(), signal.SIGTSTP))
-    return process, terminal
-
-
-def _observer(confinement: Confinement) -> Observer:
-    from byleave.sandbox.diagnose.diagnosis import Observer
-
-    return Observer(confinement.host.machine)
-
-
-def _outcome(process: Process, terminal: OwnTerminal | None, limits: ProcessLimits) -> int:
-    """Wait for the end, passing signals on; return the exit code as a shell says it."""
-    try:
-        with process:
-            in_time = _attend(process, terminal, limits.wall_time)
-            code = process.wait()
-    finally:
-        if terminal is not None:
-            terminal.close()
-    if not in_time:
-        complain(f"byleave: the program was ended: it took longer than {limits.wall_time:g} seconds")
-        return TIMED_OUT
-    if process.problem is not None:
-        complain(f"byleave: {shown_lines(str(process.problem))}")
-        return process.problem.exit_code
-    return code if code >= 0 else 128 - code
-
-
-def _attend(process: Process, terminal: OwnTerminal | None, longest: float | None) -> bool:
-    """Pass signals on until the program has ended; return False if it had to be ended because it took too long."""
-    end = None if longest is None else monotonic() + longest
-    while process.poll() is None:
-        if end is None:
-            got = signal.sigwaitinfo(_WAITING)
-        else:
-            timed = signal.sigtimedwait(_WAITING, max(end - monotonic(), 0))
-            if timed is None:
-                process.kill()
-                process.wait()
-                return False
-            got = timed
-        _pass_on(process, terminal, got)
-    return True
-
-
-def _pass_on(process: Process, terminal: OwnTerminal | None, got: signal.struct_siginfo) -> None:
-    """Do for the program what a signal asks of us."""
-    number = got.si_signo
-    if number == signal.SIGTSTP:
-        _suspend(process, terminal, whole_job=got.si_pid == os.getpid())
-    elif number == signal.SIGWINCH:
-        if terminal is not None:
-            terminal.resize()
-    elif number in _PASSED_ON and got.si_code <= 0:  # sent to this process alone
-        process.send_signal(number)
-    elif number in (signal.SIGINT, signal.SIGQUIT) and terminal is not None and terminal.controls:
-        terminal.signal(number)
-    elif number in _PASSED_ON:
-        process.signal_all(number)
-
-
-def _suspend(process: Process, terminal: OwnTerminal | None, *, whole_job: bool) -> None:
-    """Stop with the program until we are continued; the `whole_job`, if a key at the terminal stopped it."""
-    process.signal_all(signal.SIGSTOP)
-    if terminal is not None:
-        terminal.pause()
-    stopping = {signal.SIGTSTP}
-    os.kill(0 if whole_job else os.getpid(), signal.SIGTSTP)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, stopping)  # here we stop
-    signal.pthread_sigmask(signal.SIG_BLOCK, stopping)
-    if terminal is not None:
-        terminal.resume()
-        terminal.resize()
-    process.signal_all(signal.SIGCONT)
+            report_refusals(self._given, confinement, self.observer, self._command)
 
 
 WIDEST = 110  # columns of the list of names
@@ -218,6 +196,7 @@ _NETWORK = {
     "none": "none: an empty network of its own, no unix sockets",
     "proxy": "only through the proxy, which decides every request by the rules",
 }
+_NAMED = "none: an empty network of its own; hosts that are asked for through the proxy are refused, and named"
 
 
 def plan_tree(explained: Explained) -> dict[str, Any]:
@@ -235,7 +214,7 @@ def plan_tree(explained: Explained) -> dict[str, Any]:
         "landlock": {"version": explained.host.landlock, "rules": [path for path, _r, _k in arrangement.grants]},
         "seccomp": True,
         "namespaces": [] if explained.backend == LANDLOCK else list(_NAMESPACES),
-        "network": plan.network,
+        "network": NO_NETWORK if plan.reaches_nothing else plan.network,
         "environment": list(explained.variables),
         "commands": None if plan.commands is None else sorted(plan.commands.rules),
         "broker": _programs_tree(plan.programs),
@@ -263,7 +242,8 @@ def plan_lines(explained: Explained) -> Iterator[str]:
     yield f"program      {shown(program)}, started in {shown(explained.directory)}"
     yield f"launcher     {explained.launcher}"
     yield f"backend      {_BACKENDS[explained.backend]}"
-    yield f"network      {_NETWORK[plan.network] if explained.backend != LANDLOCK else 'none: no sockets but pairs'}"
+    network = _NAMED if plan.reaches_nothing else _NETWORK[plan.network]
+    yield f"network      {network if explained.backend != LANDLOCK else 'none: no sockets but pairs'}"
     yield f"environment  {', '.join(sorted(shown(name) for name in explained.variables))}"
     if plan.commands is not None:
         yield f"commands     {', '.join(sorted(shown(name) for name in plan.commands.rules)) or 'none'}"
@@ -278,7 +258,7 @@ def plan_lines(explained: Explained) -> Iterator[str]:
     held = {each.path for each in plan.held}
     listed = [place for place in plan.places if place.path not in held and place.why != NOT_FOR_EVERY_USER]
     rows = [(_path(plan, place), place.given, mounts.get(place.path, "Landlock"), shown(place.why)) for place in listed]
-    yield from columns([("path", "may", "held by", "because"), *rows])
+    yield from fitting_columns([("path", "may", "held by", "because"), *rows])
     covered = sum(place.why == NOT_FOR_EVERY_USER for place in plan.places)
     if covered:
         yield f"  and {covered} places in /etc are covered: {NOT_FOR_EVERY_USER}"
@@ -286,14 +266,14 @@ def plan_lines(explained: Explained) -> Iterator[str]:
         yield ""
         yield "names that do not exist and are kept free while it runs"
         names = ", ".join(shown(path[len(plan.root) + 1 :]) for path in sorted(held))
-        yield from (f"  {line}" for line in wrap(names, WIDEST, break_on_hyphens=False))
+        yield from (f"  {line}" for line in wrap(names, min(WIDEST, room() - 2), break_on_hyphens=False))
     yield ""
     if arrangement.approximate:
         yield "what the kernel does not enforce exactly as `byleave check` answers"
-        yield from columns([(shown(each.path), each.op, shown(each.why)) for each in arrangement.approximate])
+        yield from fitting_columns([(shown(each.path), each.op, shown(each.why)) for each in arrangement.approximate])
     else:
         yield "the kernel enforces all of this exactly as `byleave check` answers"
-    if plan.network == NO_NETWORK:
+    if plan.network == NO_NETWORK or plan.reaches_nothing:
         return
     yield ""
     yield "a host with path rules is reached by plain http only: TLS hides the path"

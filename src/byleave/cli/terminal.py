@@ -27,10 +27,20 @@ if TYPE_CHECKING:
 
 _MOST_PARENTS = 256
 YES = ("y", "yes")
+_NO = ("n", "no")
+_MOST_TYPOS = 3
+_AGAIN = "Please type y or n.\n"
 
 
 def consents(given: ParsedArguments, question: str, *, about: Sequence[str] = ()) -> bool:
-    """Return whether the user agrees: by `--yes` of a script, or in person at the terminal. The default is no.
+    """Return whether the user agrees; silence is a no."""
+    return answer_of(given, question, about=about) is True
+
+
+def answer_of(given: ParsedArguments, question: str, *, about: Sequence[str] = ()) -> bool | None:
+    """Return a yes or a no of the user: by `--yes` of a script, or typed at the terminal. None: they did not answer.
+
+    What is neither is a slip, and the question is put again.
 
     `about` is what the answer hangs on; it has been written to standard output, and the person at the terminal sees it
     even if that leads elsewhere. Below a hook, proxy, gateway or sandbox of byleave there is no consent: an agent could
@@ -46,10 +56,17 @@ def consents(given: ParsedArguments, question: str, *, about: Sequence[str] = ()
     sys.stdout.flush()
     seen = sys.stdout.isatty() and not given.flag("quiet") and not given.flag("json")
     lines = () if seen else about
-    answer = ask_person("".join(f"{line}\n" for line in lines) + f"{question} [y/N] ")
-    if answer is None:
-        raise _no_terminal()
-    return answer.lower() in YES
+    asked = "".join(f"{line}\n" for line in lines) + f"{question} [y/N] "
+    for _ in range(_MOST_TYPOS):
+        answer = ask_person(asked)
+        if answer is None:
+            raise _no_terminal()
+        if not answer:
+            return None
+        if answer.lower() in (*YES, *_NO):
+            return answer.lower() in YES
+        asked = f"{_AGAIN}{question} [y/N] "
+    return None
 
 
 def requires_person(given: ParsedArguments) -> None:
@@ -63,7 +80,9 @@ def requires_person(given: ParsedArguments) -> None:
     os.close(terminal)
 
 
-def record_answers(given: ParsedArguments, workspace: Workspace, subjects: Iterable[str]) -> None:
+def record_answers(
+    given: ParsedArguments, workspace: Workspace, subjects: Iterable[str], *, choice: str = "yes"
+) -> None:
     """Record that the user changed something with this command, once for every subject; not where a mount leads.
 
     It is done by then: where it cannot be recorded, a warning says so.
@@ -83,7 +102,7 @@ def record_answers(given: ParsedArguments, workspace: Workspace, subjects: Itera
                     "agent": None,
                     "identity": "default",
                     "action": {"kind": "other", "name": f"byleave {' '.join(given.path)}", "title": subject},
-                    "answer": {"by": "--yes" if given.flag("yes") else "terminal", "choice": "yes"},
+                    "answer": {"by": "--yes" if given.flag("yes") else "terminal", "choice": choice},
                 }
             )
         log.fold()
@@ -193,10 +212,15 @@ def started_by_agent() -> bool:
     It has, if an ancestor of this process is byleave's hook, proxy, gateway, tool host or sandbox. An ancestor that
     cannot be read counts as one.
     """
+    return any(argv is None or is_door(argv) for argv in ancestors())
+
+
+def ancestors() -> Iterator[list[str] | None]:
+    """Yield the arguments of each process above this one, the nearest first; at last None, if one cannot be read."""
     process = os.getppid()
     for _ in range(_MOST_PARENTS):
         if process <= 1:
-            return False
+            return
         try:
             with open(f"/proc/{process}/cmdline", "rb") as file:
                 argv = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
@@ -204,10 +228,9 @@ def started_by_agent() -> bool:
                 # The name may hold anything, parentheses too; the parent is the second field after its last one.
                 process = int(file.read().rpartition(b")")[2].split()[1])
         except (OSError, ValueError, IndexError):
-            return True
-        if is_door(argv):
-            return True
-    return True
+            break
+        yield argv
+    yield None
 
 
 MOST_ROWS = 200  # what is longer cannot be read before it is answered
@@ -221,6 +244,9 @@ _CHOICES = {
     "session": FOR_SESSION,
     "a": FOR_GOOD,
     "always": FOR_GOOD,
+    "": NO,
+    "n": NO,
+    "no": NO,
 }
 _FOR_ALL = "It applies to every agent, in all your workspaces"
 # What such a rule says less about than the question did.
@@ -251,6 +277,15 @@ class TerminalAsker:
         offers = "[o]nce, for this [s]ession, " + ("[a]lways" if question.rule is not None else "")
         asked = "\n".join([*rows, f"{offers.rstrip(', ')} or [N]o? "])
         typed = ask_person(asked, timeout=patience, stop=self._stop)
+        for _ in range(_MOST_TYPOS):
+            if typed is None:
+                return NO_PERSON
+            if typed.lower() in _CHOICES:
+                break
+            left = max(0.0, until - monotonic())
+            typed = ask_person(
+                f"{offers.rstrip(', ')} or [N]o? Type one of the letters: ", timeout=left, stop=self._stop
+            )
         if typed is None:
             return NO_PERSON
         choice = _CHOICES.get(typed.lower(), NO)
@@ -263,7 +298,8 @@ class TerminalAsker:
         if question.rule is None:
             return NO
         rule = "\n".join(f"    {shown(line)}" for line in question.rule.split("\n"))
-        holds = f"{_FOR_ALL}{_WIDER.get(question.facts['kind'], '')}."
+        wider = ", with other harmless arguments" if "subcommand = " in question.rule else ""
+        holds = f"{_FOR_ALL}{_WIDER.get(question.facts['kind'], '')}{wider}."
         asked = f"This rule is added to your own configuration:\n{rule}\n{holds}\nAdd it? [y/N] "
         typed = ask_person(asked, timeout=max(0.0, until - monotonic()), stop=self._stop)
         return FOR_GOOD if typed is not None and typed.lower() in YES else NO

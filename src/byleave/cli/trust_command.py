@@ -61,7 +61,7 @@ def _trust(
             effects.append(f"{shown(name)} is trusted already, as it is now")
             continue
         prints.append(print_)
-        effects += _effects(name, layer.tree, print_)
+        effects += effects_of(name, layer.tree, print_)
     _print_lines(given, effects)
     new = [print_.file for print_ in prints]
     if new and not consents(given, f"Trust {sentence_list(new)} as it is now?", about=effects):
@@ -113,7 +113,7 @@ def _names(given: ParsedArguments, workspace: Workspace) -> list[str]:
     return [name]
 
 
-def _effects(name: str, tree: dict[str, Any], print_: Fingerprint) -> Iterator[str]:
+def effects_of(name: str, tree: dict[str, Any], print_: Fingerprint) -> Iterator[str]:
     """Yield what would become active: commands, variables, grants, settings, scripts."""
     yield f"{shown(name)} (sha256 {print_.sha256[:16]}) makes active:"
     for tool_name, tool in tree.get("tools", {}).items():
@@ -128,8 +128,12 @@ def _effects(name: str, tree: dict[str, Any], print_: Fingerprint) -> Iterator[s
         yield from (f"  {line}" for line in _server(server_name, server))
     for agent_name, agent in tree.get("agents", {}).items():
         yield from (f"  {line}" for line in _agent(agent_name, agent))
+    if "shell" in tree:
+        settings = {key: value for key, value in tree["shell"].items() if key != "access"}
+        yield f"  [shell] {_fields(settings)}".rstrip()
+        yield from (f"    {line}" for line in _grants(tree["shell"].get("access", {})))
     for key, value in tree.items():
-        if key not in ("tools", "rules", "servers", "agents") and not key.startswith("#"):
+        if key not in ("tools", "rules", "servers", "agents", "shell") and not key.startswith("#"):
             yield f"  {shown(toml_key(key))} = {_toml(value)}"
     for script, sha256 in print_.scripts:
         known = f"(sha256 {sha256[:16]}), as it is now" if sha256 else "(cannot be read whole, so it cannot be trusted)"

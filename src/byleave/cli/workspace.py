@@ -4,9 +4,10 @@
 """
 
 import os
+from contextlib import suppress
 
 from byleave.cli.output import say_verbose, warn
-from byleave.errors import InputError
+from byleave.errors import InputError, StateError
 from byleave.policy.compile import RUN_TOOL
 from byleave.policy.layers import ENCLOSING
 from byleave.policy.load import Workspace
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from byleave.guard.guard import Guard
     from byleave.guard.warnings import SensitiveWarnings
     from byleave.net.proxy import Decide
+    from byleave.policy.compile import Compiled
     from byleave.policy.layers import Layer
     from byleave.policy.live_policy import LivePolicy
     from byleave.sandbox.confinement import Confinement
@@ -40,7 +42,20 @@ def open_workspace(given: "ParsedArguments", root: str | None = None) -> Workspa
     path = root if root is not None else given.one("root")
     if path == "":
         raise InputError("the root is empty", hint="name a directory, or leave the root out to have it found")
-    return Workspace(path)
+    workspace = Workspace(path)
+    _sweep(workspace)
+    return workspace
+
+
+def _sweep(workspace: Workspace) -> None:
+    """Remove the names that a killed run has left reserved; one look if there are none."""
+    state = workspace.homes.workspace(workspace.root.path)
+    if not os.path.lexists(os.path.join(state, "placeholders.json")):  # the journal of what is imported below
+        return
+    from byleave.sandbox.placeholders import Placeholders
+
+    with suppress(StateError):  # a run is just beginning or ending, or it cannot be done now: the next one does it
+        Placeholders(state, workspace.root.path).recover(patience=0.0)
 
 
 def load_policy(given: "ParsedArguments", workspace: Workspace) -> "LivePolicy":
@@ -68,6 +83,19 @@ def origins(policy: "LivePolicy") -> "Iterator[str]":
         yield "no configuration was found: only the built-in rules hold"
 
 
+def loosened(compiled: "Compiled") -> "Iterator[str]":
+    """Yield a sentence for each setting that has byleave decide less than its rules say."""
+    from byleave.core.observing import LEFT_TO_AGENT, OBSERVE
+
+    if compiled.settings["defaults"].get("mode") == OBSERVE:
+        yield (
+            '[defaults] mode = "observe": hooks and the ACP proxy only record what the rules would decide; what '
+            "byleave protects by itself stays protected (`byleave audit summary` shows what would have been)"
+        )
+    if compiled.settings["hooks"].get("silent") == LEFT_TO_AGENT:
+        yield '[hooks] silent = "agent": a command that no rule matches is left to the agent\'s own permissions'
+
+
 DOOR = "run"
 
 
@@ -90,6 +118,15 @@ def confining_policy(given: "ParsedArguments", workspace: "Workspace") -> "tuple
     if tool is not None and tool not in policy.compiled.tools:
         raise policy.compiled.no_tool(tool)
     return policy, tool if tool is not None else RUN_TOOL
+
+
+def shell_policy(given: "ParsedArguments", workspace: "Workspace") -> "LivePolicy":
+    """Return the policy for a command line that runs confined, whether there is a [shell] table or not."""
+    from byleave.policy.sandbox_settings import shell_layer
+
+    session = given.one("session")
+    files = given.options.get("policy", ())
+    return workspace.load(files=files, session=session if session is not None else "default", extra=[shell_layer()])
 
 
 def _made_up(given: "ParsedArguments") -> "Layer":
@@ -119,29 +156,40 @@ def decided_by(guard: "Guard") -> "Decide":
     return decide
 
 
-def warn_of_tampering(given: "ParsedArguments", confinement: "Confinement", since: float) -> None:
-    """Say what has changed meanwhile that git, a shell, an editor or a package manager would run by itself later."""
-    found = confinement.tampered_since(since)
+def warn_of_tampering(
+    given: "ParsedArguments",
+    confinement: "Confinement",
+    since: float,
+    *,
+    session: str | None = None,
+    seconds: float | None = None,
+) -> None:
+    """Say what has changed meanwhile that git, a shell, an editor or a package manager would run by itself later.
+
+    It looks for `seconds`, else for as long as after `byleave run`. `session`: the one that hears only once that not
+    all was looked at; else the one that the flags name.
+    """
+    found = confinement.tampered_since(since, seconds)
     if found is None or given.flag("quiet"):
         return
     if found.sentence is not None:
         warn(given, [found.sentence])
     elif not found.complete:
         note = "the workspace is too large to be searched after a run for changed files that other programs obey"
-        warn(given, _notices(given, confinement).say_once("appeared", note))
+        warn(given, _notices(given, confinement, session).say_once("appeared", note))
 
 
-def warn_of_weaker(given: "ParsedArguments", confinement: "Confinement") -> None:
+def warn_of_weaker(given: "ParsedArguments", confinement: "Confinement", *, session: str | None = None) -> None:
     """Say once in a session what is not enforced, where something weaker than namespaces holds the program."""
     weaker = confinement.weaker
     if confinement.setup is None or weaker is None:
         return
-    warn(given, _notices(given, confinement).say_once(f"os sandbox {confinement.setup.backend}", weaker))
+    warn(given, _notices(given, confinement, session).say_once(f"os sandbox {confinement.setup.backend}", weaker))
 
 
-def _notices(given: "ParsedArguments", confinement: "Confinement") -> "SensitiveWarnings":
+def _notices(given: "ParsedArguments", confinement: "Confinement", session: str | None) -> "SensitiveWarnings":
     from byleave.guard.warnings import SensitiveWarnings
 
-    session, workspace = given.one("session"), confinement.workspace
+    session, workspace = session if session is not None else given.one("session"), confinement.workspace
     directory = os.path.dirname(workspace.files.session_file(session if session is not None else "default"))
     return SensitiveWarnings(workspace.sensitive(confinement.policy.compiled), directory)
