@@ -3,7 +3,7 @@
 set -eu
 
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+trap 'byleave service stop -q || true; rm -rf "$scratch"' EXIT
 export BYLEAVE_HOME="$scratch/home"
 mkdir -p "$scratch/project/src" "$scratch/project/.git" "$scratch/elsewhere"
 cd "$scratch/project"
@@ -20,6 +20,40 @@ try() {
   code=0; "$@" || code=$?
   [ "$code" -eq "$wanted" ] || { echo "demo: exit code $code instead of $wanted" >&2; exit 1; }
 }
+
+say "From nothing to a guarded agent: one command"
+mkdir -p "$scratch/first/src" "$scratch/person/.ssh"
+echo 'PRIVATE KEY' > "$scratch/person/.ssh/id_ed25519"
+cd "$scratch/first"
+git init -q .
+printf 'test:\n\t@echo 1 test passed\n' > Makefile
+echo 'API_KEY=hunter2' > .env
+# As a person of its own, without the state of the other steps.
+person() { env -u BYLEAVE_HOME HOME="$scratch/person" "$@"; }
+try 0 person byleave setup --yes --agent claude-code
+
+say "What the agent then runs, through its hook: confined, asked about, or refused with a reason"
+cat > "$scratch/agent.py" <<'PYTHON'
+"""A stand-in for Claude Code: sends each command through the hook in the settings, and runs what the hook answers."""
+import json, os, subprocess, sys
+
+with open(os.path.expanduser("~/.claude/settings.json")) as file:
+    hook = json.load(file)["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+for number, command in enumerate(sys.argv[1:]):
+    event = {"hook_event_name": "PreToolUse", "session_id": "demo", "cwd": os.getcwd(), "permission_mode": "default",
+             "tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": f"call-{number}"}
+    done = subprocess.run(["sh", "-c", hook], input=json.dumps(event), capture_output=True, text=True, check=True)
+    answer = json.loads(done.stdout)["hookSpecificOutput"]
+    print(f"\nagent: {command}\n  {answer['permissionDecision']}: {answer['permissionDecisionReason']}", flush=True)
+    if answer["permissionDecision"] == "allow":
+        subprocess.run(["bash", "-c", answer.get("updatedInput", {}).get("command", command)], check=False)
+PYTHON
+try 0 person python "$scratch/agent.py" 'cd src && pwd' 'make test' 'cat .env' \
+  'printf "cat .e*; ls ~/.s*/; touch ~/made" > look.sh; sh look.sh' 'curl -sS http://example.org/' \
+  'git push' 'byleave outside -- npm install left-pad' 'rm -rf ~'
+try 0 person ls -A "$scratch/person"
+try 0 person byleave audit list
+cd "$scratch/project"
 
 say "1. Write a policy that fits the project"
 try 0 byleave init
@@ -281,5 +315,12 @@ try 0 byleave mcp --check --policy gateway.toml
 try 0 byleave mcp --agent clerk --policy gateway.toml < client
 try 0 byleave approvals list
 try 0 byleave audit list --door mcp
+
+say "19. The same answers in milliseconds: the resident service, which the first hook has started"
+try 0 byleave service restart
+cd "$scratch/first"
+try 0 person python "$scratch/agent.py" 'git status --short' 'rm -rf ~'
+try 0 byleave service status
+try 0 byleave service stop
 
 printf '\nThat was the demo: every answer above was checked.\n'

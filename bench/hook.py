@@ -74,7 +74,7 @@ def programs(home: Path, root: Path) -> dict[str, tuple[list[str], bytes]]:
 def in_turn(wanted: dict[str, tuple[list[str], bytes]], *, cwd: Path, rounds: int) -> dict[str, float]:
     """Return the median time of each program, run in turn so that the machine's moods hit all alike."""
     times: dict[str, list[float]] = {name: [] for name in wanted}
-    variables = {"PATH": os.environ["PATH"], "HOME": str(cwd)}
+    variables = {"PATH": os.environ["PATH"], "HOME": str(cwd), "BYLEAVE_SERVICE": "off"}  # bench/service.py has it
     for number in range(rounds + 2):
         for name, (argv, feed) in wanted.items():
             started = time.perf_counter()

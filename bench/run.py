@@ -33,6 +33,8 @@ from gateway import mcp_figures
 from hook import hook_figures
 from proxy import proxy_figures
 from sandbox import sandbox_figures
+from service import service_figures
+from shell_run import shell_figures
 from toolhost import toolhost_figures
 
 SIZES = (10, 1_000, 100_000)
@@ -55,7 +57,9 @@ def main() -> None:
             ("check --batch", batches(root)),
             ("paths", paths(root)),
             ("the guard: decide, recall, record", guarding(root)),
+            ("the service", service_figures()),
             ("the sandbox", sandbox_figures()),
+            ("commands that run confined", shell_figures()),
             ("the sandbox's proxy", ((what, figure, "") for what, figure in proxy_figures())),
             ("the audit log", auditing()),
             ("the tool host", toolhost_figures()),

@@ -4,6 +4,7 @@ import fcntl
 import os
 import select
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -131,10 +132,11 @@ def at_terminal(
     env: Mapping[str, str | None] | None = None,
     stdout: int | None = None,
     before: tuple[str, ...] = (),
+    columns: int = 120,
 ) -> Iterator[Terminal]:
     """Run a command whose controlling terminal is ours to type at; `stdout` may lead elsewhere."""
     master, slave = os.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, b"\x18\x00\x78\x00\x00\x00\x00\x00")  # 24 lines of 120 columns
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = subprocess.Popen(
         [sys.executable, "-c", _TAKE_TERMINAL, *before, *COMMAND, *words],
         cwd=cwd,

@@ -1,5 +1,6 @@
 """Every test has a home of its own: nothing is read from, or left in, the user's."""
 
+import gc
 import itertools
 import os
 import signal
@@ -10,13 +11,18 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+import amounts
 import forked
 import left_behind
 from stage import Stage
 
+# Twenty thousand tests are collected, and none of them becomes garbage: to look through them again and again takes a
+# third of the time of collecting them. `pytest_collection_finish` ends this.
+gc.disable()
+
 # How long one example takes says more about the machine than about us; timings never decide a test. Where a change is
 # checked (CI) the examples are the same every time; elsewhere they are new ones, and what they find becomes a case.
-settings.register_profile("patient", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile("patient", deadline=None, derandomize="CI" in os.environ, max_examples=amounts.of(100, 30))
 settings.load_profile("patient")
 
 # `make unit`: enough to see that a property still holds.
@@ -46,6 +52,7 @@ def children_start_with_default_signals() -> None:
 
 
 children_start_with_default_signals()
+os.environ["BYLEAVE_SERVICE"] = "off"  # the tests of the service start their own
 if "PYTEST_XDIST_WORKER" in os.environ:
     left_behind.die_with_parent()
 
@@ -60,6 +67,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("unit")
         else:
             item.add_marker("integration")
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, but only among what tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -92,6 +105,7 @@ def own_home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BYLEAVE_HOME", str(home))
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it
     return home
 
 
