@@ -79,7 +79,7 @@ def there(backend: str, root: Path, *words: str, options: tuple[str, ...] = (), 
 
 
 @pytest.fixture
-def among_the_systems() -> Iterator[Path]:
+def among_the_systems(system_files_alone: None) -> Iterator[Path]:
     """A directory in /usr/local with something private in it."""
     if os.geteuid() != 0:
         pytest.skip("only root writes there")
@@ -181,6 +181,7 @@ def test_what_the_kernel_tells_root_alone_is_known() -> None:
 
 @as_root
 @needs_sandbox
+@pytest.mark.usefixtures("system_files_alone")
 def test_a_private_file_that_goes_keeps_nothing_from_starting(root: Path) -> None:
     place = Path(tempfile.mkdtemp(prefix="byleave-test-", dir="/usr/local/share"))
     place.chmod(0o755)
