@@ -22,7 +22,7 @@ help: ## list the targets
 
 # Half of the time tests wait for other processes: three workers keep two processors busy.
 test: check launcher ## all that a change must pass: format, lint, types, imports, every test but the slow ones
-	$(PYTEST) -n 3
+	$(PYTEST) -n 3 || { [ $$? -eq 1 ] && $(BIN)/python tools/repeat_failed.py; }
 
 check: $(READY) ## format, lint, types and the direction of imports
 	$(BIN)/ruff format --check $(CODE)
