@@ -240,6 +240,6 @@ def test_doctor_fails_after_verify_has_found_something(tmp_path: Path, own_home:
     connection.close()
     assert byleave("audit", "verify", cwd=tmp_path).code == 1
     done = byleave("doctor", "--json", cwd=tmp_path)
-    (finding,) = [each for each in json.loads(done.out) if each["what"] == "audit log"]
+    (finding,) = [each for each in json.loads(done.out)["findings"] if each["what"] == "audit log"]
     assert (finding["state"], "`byleave audit verify` found at" in finding["text"]) == ("bad", True)
     assert done.code == 1

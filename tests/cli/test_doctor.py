@@ -43,7 +43,7 @@ def test_the_doctor_finds_everything_well(project: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the OS sandbox is for Linux")
 def test_the_doctor_says_what_enforces_the_policy(project: Path) -> None:
-    findings = {finding["what"]: finding for finding in json.loads(byleave("doctor", "--json", cwd=project).out)}
+    findings = {each["what"]: each for each in json.loads(byleave("doctor", "--json", cwd=project).out)["findings"]}
     expected = ("kernel", "Landlock", "launcher", "namespaces", "bwrap", "Landlock alone", "OS sandbox")
     assert [what for what in findings if what in expected] == list(expected)
     assert "not part of this version" not in findings["OS sandbox"]["text"]
@@ -80,17 +80,18 @@ def test_the_doctor_says_how_many_files_each_pattern_closes(
     (project / "src" / ".env").touch()
     for each in range(number):
         (project / "src" / f"{each}.pem").touch()
-    findings = {finding["what"]: finding for finding in json.loads(byleave("doctor", "--json", cwd=project).out)}
+    findings = {each["what"]: each for each in json.loads(byleave("doctor", "--json", cwd=project).out)["findings"]}
     found = findings.get("closed files")
     assert (found and found["state"]) == state
     assert found is None or text in found["text"]
 
 
 def test_the_doctor_speaks_json(project: Path) -> None:
-    findings = json.loads(byleave("doctor", "--json", cwd=project).out)
-    service = [finding.pop("service") for finding in findings if finding["what"] == "service"]
+    report = json.loads(byleave("doctor", "--json", cwd=project).out)
+    findings = report["findings"]
     assert {frozenset(finding) for finding in findings} == {frozenset({"state", "what", "text"})}
-    assert [set(state) for state in service] == [set(FIELDS)]
+    assert report["service"].keys() == set(FIELDS)
+    assert json.loads(byleave("doctor", "--json", "-q", cwd=project).out)["service"] == report["service"]
     assert [finding["state"] for finding in findings if "not trusted" in finding["text"]] == ["note"]
 
 
@@ -120,7 +121,7 @@ def test_the_doctor_says_what_is_bad(
     assert [line for line in done.out.splitlines() if line.startswith("bad ")]
     assert said in done.out
     as_json = byleave("doctor", "--json", *words, cwd=project, env=env)
-    assert (as_json.code, "bad" in {finding["state"] for finding in json.loads(as_json.out)}) == (1, True)
+    assert (as_json.code, "bad" in {finding["state"] for finding in json.loads(as_json.out)["findings"]}) == (1, True)
 
 
 def test_without_any_configuration_the_doctor_points_at_init(tmp_path: Path) -> None:
@@ -193,7 +194,7 @@ def test_doctor_and_policy_show_say_what_is_left_to_the_agent(table: str, key: s
     named = f'{key} = "{value}"'
     file.write_text(f"[{table}]\n{named}\n")
     file.chmod(0o600)
-    found = {one["what"]: one for one in json.loads(byleave("doctor", "--json", cwd=project).out)}
+    found = {one["what"]: one for one in json.loads(byleave("doctor", "--json", cwd=project).out)["findings"]}
     assert (found["decisions"]["state"], named in found["decisions"]["text"]) == ("note", True)
     assert named in byleave("policy", "show", cwd=project).out
     assert json.loads(byleave("policy", "show", "--json", cwd=project).out)[key] == value

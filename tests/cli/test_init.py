@@ -267,7 +267,7 @@ def test_an_agent_without_a_hook_is_refused(tmp_path: Path) -> None:
 
 def test_the_doctor_finds_nothing_to_complain_about(tmp_path: Path) -> None:
     in_effect(tmp_path)
-    findings = json.loads(byleave("doctor", "--json", cwd=tmp_path).out)
+    findings = json.loads(byleave("doctor", "--json", cwd=tmp_path).out)["findings"]
     assert [each for each in findings if each["what"] in ("policy", "sensitive places") and each["state"] != "ok"] == []
     assert byleave("check", "command", "make", cwd=tmp_path).err == ""
 

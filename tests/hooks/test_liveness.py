@@ -166,5 +166,5 @@ def test_settings_that_cannot_be_read_are_said_to_be(scene: HookScene) -> None:
 def test_doctor_shows_it(scene: HookScene) -> None:
     (scene.home / ".claude").mkdir()
     done = byleave("doctor", "--json", cwd=scene.root, env={"HOME": str(scene.home), "BYLEAVE_HOME": None})
-    found = [one for one in json.loads(done.out) if one["what"] == "Claude Code"]
+    found = [one for one in json.loads(done.out)["findings"] if one["what"] == "Claude Code"]
     assert [one["state"] for one in found] == ["note"]

@@ -235,7 +235,8 @@ def test_the_plan_and_the_doctor_say_what_holds_the_program(backend: str, root: 
     plan = json.loads(there(backend, root, "run", "--explain", "--json", "--", "true", env=home).out)
     assert plan["backend"] == backend
     assert bool(plan["namespaces"]) == (backend == BWRAP)
-    findings = {each["what"]: each for each in json.loads(there(backend, root, "doctor", "--json", env=home).out)}
+    report = json.loads(there(backend, root, "doctor", "--json", env=home).out)
+    findings = {each["what"]: each for each in report["findings"]}
     assert findings["namespaces"]["state"] == "note"
     assert "this machine does not allow new namespaces" in findings["namespaces"]["text"]
     assert findings["OS sandbox"]["state"] == "note"

@@ -13,11 +13,13 @@ from msgspec import Struct
 
 from byleave import __version__
 from byleave.cli.output import paint, say, say_json, say_verbose, table
+from byleave.cli.service_command import service_sentence
 from byleave.cli.workspace import load_policy, loosened, open_workspace, origins
 from byleave.core.access import SHELL_TOOL
 from byleave.core.fs_rules import is_under
 from byleave.core.net_rules import NetTable
 from byleave.errors import ByleaveError, ConfigErrors, SandboxError
+from byleave.service.client import service_status
 from byleave.text import sentence_list, shown, shown_lines
 
 if TYPE_CHECKING:
@@ -40,13 +42,11 @@ class DoctorFinding(Struct, frozen=True):
     state: str
     what: str
     text: str
-    service: dict[str, Any] | None = None  # the state of the service, for programs
 
     @property
-    def tree(self) -> dict[str, Any]:
+    def tree(self) -> dict[str, str]:
         """The same for programs."""
-        tree: dict[str, Any] = {"state": self.state, "what": self.what, "text": self.text}
-        return tree if self.service is None else {**tree, "service": self.service}
+        return {"state": self.state, "what": self.what, "text": self.text}
 
 
 WHAT = "OS sandbox"
@@ -136,9 +136,11 @@ _PAINTS = {GOOD: "allow", NOTE: "ask", BAD: "deny"}
 
 def run(given: ParsedArguments) -> int:
     """Show every finding; exit 1 if one is bad."""
-    findings = [finding for finding in _findings(given) if finding.state != GOOD or not given.flag("quiet")]
+    service = service_status()
+    found = _findings(given, service)
+    findings = [finding for finding in found if finding.state != GOOD or not given.flag("quiet")]
     if given.flag("json"):
-        say_json([finding.tree for finding in findings])
+        say_json({"findings": [finding.tree for finding in findings], "service": service})
     else:
         rows = [(f"{finding.state:<4}", finding.what, shown_lines(finding.text)) for finding in findings]
         for finding, lines in zip(findings, table(rows), strict=True):
@@ -146,7 +148,7 @@ def run(given: ParsedArguments) -> int:
     return int(any(finding.state == BAD for finding in findings))
 
 
-def _findings(given: ParsedArguments) -> Iterator[DoctorFinding]:
+def _findings(given: ParsedArguments, service: dict[str, Any]) -> Iterator[DoctorFinding]:
     yield DoctorFinding(GOOD, "byleave", f"{__version__}, Python {sys.version.split()[0]}, {sys.platform}")
     try:
         workspace = open_workspace(given)
@@ -162,7 +164,7 @@ def _findings(given: ParsedArguments) -> Iterator[DoctorFinding]:
     yield from _hooks(workspace)
     yield from _own_code(workspace)
     yield from _unconfined(workspace)
-    yield _service()
+    yield _service(service)
     yield _search(workspace, () if isinstance(policy, Exception) else policy.compiled.settings["sandbox"]["write"])
     yield from sandbox_findings(workspace, None if isinstance(policy, Exception) else policy)
 
@@ -302,14 +304,10 @@ def _unconfined(workspace: Workspace) -> Iterator[DoctorFinding]:
         yield DoctorFinding(BAD, "confined commands", f"{agent} is not confined any more, because {shown(why)}: {way}")
 
 
-def _service() -> DoctorFinding:
+def _service(state: dict[str, Any]) -> DoctorFinding:
     """Say whether the service runs, and what it has done; without it everything works, only slower."""
-    from byleave.cli.service_command import service_sentence
-    from byleave.service.client import service_status
-
-    state = service_status()
     text = "switched off by BYLEAVE_SERVICE" if os.environ.get("BYLEAVE_SERVICE") == "off" else service_sentence(state)
-    return DoctorFinding(GOOD, "service", text, state)
+    return DoctorFinding(GOOD, "service", text)
 
 
 def _search(workspace: Workspace, written: Sequence[str]) -> DoctorFinding:
