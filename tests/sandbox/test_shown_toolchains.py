@@ -12,6 +12,7 @@ import os
 
 for top, inner, names in os.walk("/"):
     inner[:] = [name for name in inner if top != "/" or name not in ("proc", "sys", "usr", "dev", "etc")]
+    inner[:] = [name for name in inner if name != "lib" or "/versions/" not in top]  # a library has no secrets of ours
     for name in names:
         try:
             file = os.open(os.path.join(top, name), os.O_RDONLY | os.O_NONBLOCK)

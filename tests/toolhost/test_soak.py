@@ -16,9 +16,9 @@ from toolhost.hosting import House, Kept, descriptors, ended, eventually, memory
 
 pytestmark = needs_sandbox
 
-CALLS = amounts.of(10_000, 200)
+CALLS = amounts.of(10_000, 120)
 MEGABYTE = 1 << 20
-WARM = CALLS // 4 if CALLS > 1000 else 100  # calls until the audit log has folded its journal a few times
+WARM = CALLS // 4 if CALLS > 1000 else 60  # calls until the audit log has folded its journal a few times
 GROWTH = 16 * MEGABYTE  # what folding a large journal takes for a while; two kilobytes a call are more
 OBJECTS = 500
 
