@@ -7,12 +7,13 @@
 Names are loaded when they are first used, so that importing the package costs next to nothing.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from byleave.cli.terminal import TerminalAsker
     from byleave.core.action import Action
     from byleave.core.decision import Decision, RuleRef, Verdict, explain
@@ -82,7 +83,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> "Any":
+def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'byleave' has no attribute {name!r}")

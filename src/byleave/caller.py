@@ -7,13 +7,14 @@ the front: who its parent is, how its exit code is reported, whose child a confi
 `answer_for` is called once, by the service, right after such a process has begun. Start at `front`.
 """
 
-import os
+from __future__ import annotations
 
-TYPE_CHECKING = False
+import os
+from typing import TYPE_CHECKING, NoReturn
+
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterable, Sequence
-    from typing import NoReturn
 
 _LONGEST = 64  # bytes of a message from the front
 _PATIENCE = 10.0  # seconds for an answer of the front, which only has to fork
@@ -31,7 +32,7 @@ class FrontGoneError(BaseException):
 class Front:
     """The front at the other end of a connection: its parent, and what it does for us."""
 
-    def __init__(self, line: "socket.socket", parent: int) -> None:
+    def __init__(self, line: socket.socket, parent: int) -> None:
         self.parent = parent
         self._line = line
         self._status: int | None = None
@@ -57,13 +58,13 @@ class Front:
             self._line.close()
 
     def launch(
-        self, words: "Sequence[str]", descriptors: "Sequence[int]", *, own_session: bool, blocked: "Iterable[int]"
+        self, words: Sequence[str], descriptors: Sequence[int], *, own_session: bool, blocked: Iterable[int]
     ) -> tuple[int, int]:
         """Have the front start the launcher as its child, with these descriptors as 3, 4 and so on.
 
         Return the number of the child and a pidfd. An OSError if it cannot be started.
         """
-        import socket
+        import socket  # heavy: for the service only
 
         mask = sum(1 << (int(number) - 1) for number in blocked if 0 < int(number) <= _ALL_SIGNALS)
         parts = [b"%016x" % mask, *[os.fsencode(word) for word in words]]
@@ -128,7 +129,7 @@ def parent_process() -> int:
     return os.getppid() if _Answered.front is None else _Answered.front.parent
 
 
-def leave(code: int) -> "NoReturn":
+def leave(code: int) -> NoReturn:
     """End the command with this exit code at once, without the usual cleanup."""
     if _Answered.front is not None:
         _Answered.front.finish(code)

@@ -16,13 +16,15 @@ A denial is an ordinary answer (core.decision), not an error; only the SDK's `ch
 log, print or exit: `cli.main` turns them into text and an exit code.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.record import Record
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
 _MOST_SHOWN = 50  # problems of one load that are written out; ten thousand help no reader
 
@@ -80,10 +82,10 @@ class ConfigErrors(ExceptionGroup[ConfigError]):
     exit_code = 2
     code = "config"
 
-    def __new__(cls, problems: "Sequence[ConfigError]") -> "ConfigErrors":  # noqa: PYI034 -- no subclass
+    def __new__(cls, problems: Sequence[ConfigError]) -> ConfigErrors:  # noqa: PYI034 -- no subclass
         return super().__new__(cls, "the configuration cannot be used", problems)
 
-    def derive(self, excs: "Sequence[ConfigError]") -> "ConfigErrors":  # type: ignore[override]
+    def derive(self, excs: Sequence[ConfigError]) -> ConfigErrors:  # type: ignore[override]
         return ConfigErrors(excs)
 
     def __str__(self) -> str:
@@ -113,7 +115,7 @@ class RequestError(ByleaveError):
 
     code = "request"
 
-    def __init__(self, problem: str, *, hint: str, number: int, data: "Mapping[str, Any] | None" = None) -> None:
+    def __init__(self, problem: str, *, hint: str, number: int, data: Mapping[str, Any] | None = None) -> None:
         super().__init__(problem, hint=hint)
         self.number = number
         self.data = data

@@ -1,8 +1,8 @@
 """Show text from outside so that it can neither act on the reader's terminal nor pass for something else."""
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from __future__ import annotations
+
+from typing import Any
 
 # Marks that take no room, or look like a space, though Unicode counts them as printable: fillers, joiners, selectors.
 _UNSEEN = frozenset(
@@ -32,7 +32,7 @@ def quoted(text: str) -> str:
     return f'"{shown(text.replace(_BACKSLASH, _BACKSLASH * 2).replace(_QUOTE, _BACKSLASH + _QUOTE))}"'
 
 
-def speakable(tree: "Any") -> "Any":
+def speakable(tree: Any) -> Any:
     """Return a tree whose strings can all be written as UTF-8; bytes that were none are shown as escapes."""
     if isinstance(tree, str):
         try:
@@ -45,7 +45,7 @@ def speakable(tree: "Any") -> "Any":
     return [speakable(value) for value in tree] if isinstance(tree, list | tuple) else tree
 
 
-def sentence_list(words: "list[str] | tuple[str, ...]", *, most: int = 8) -> str:
+def sentence_list(words: list[str] | tuple[str, ...], *, most: int = 8) -> str:
     """Return the words as a person would list them, cut after `most`."""
     kept = [shown(word) for word in words[:most]]
     if len(words) > most:
@@ -61,7 +61,7 @@ def is_seen(char: str) -> bool:
     return char.isprintable() and char not in _UNSEEN and char < _TAGS
 
 
-def hidden_in(text: str) -> "list[str]":
+def hidden_in(text: str) -> list[str]:
     """Return the characters of a text that carry something a reader does not see, each once.
 
     Line ends, tabs, and the spaces that texts are usually laid out with are none.

@@ -5,21 +5,23 @@ because a user who can change what byleave remembers decides what it allows. `re
 writer at a time, or not at all.
 """
 
+from __future__ import annotations
+
+import fcntl
 import marshal
 import os
 import stat
 from binascii import crc32
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from byleave.errors import StateError
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import Any, Self, TypeVar
 
-    Value = TypeVar("Value")
+Value = TypeVar("Value")
 
 
 _FORMAT = 4  # raise it when what a parse yields changes its shape
@@ -44,7 +46,7 @@ def digest_file(descriptor: int, *, limit: int) -> str | None:
     return hexadecimal
 
 
-def _sha256() -> "Any":
+def _sha256() -> Any:
     """Find the hash without `hashlib`, which loads OpenSSL: every start would pay for it."""
     try:
         from _sha256 import sha256  # type: ignore[import-not-found] # Python 3.11
@@ -175,9 +177,7 @@ class Lock:
         self._path = path
         self._descriptor = -1
 
-    def __enter__(self) -> "Self":
-        import fcntl
-
+    def __enter__(self) -> Self:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(self._path, flags, 0o600)
         try:
@@ -188,7 +188,7 @@ class Lock:
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: "TracebackType | None"
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         os.close(self._descriptor)
 
@@ -207,7 +207,7 @@ class ParseCache:
         self._directory = directory
         self._stamp = f"byleave {_FORMAT}/{version}".encode()
 
-    def recall(self, name: str, content: bytes, parse: "Callable[[bytes], Value]") -> "Value":
+    def recall(self, name: str, content: bytes, parse: Callable[[bytes], Value]) -> Value:
         """Return what `parse` makes of `content`; `name` says whose content it is. Only plain values are remembered."""
         path = self._path(name)
         head = b"%b %b %d\n" % (self._stamp, os.fsencode(name), len(content))
@@ -224,7 +224,7 @@ class ParseCache:
             return None
         return os.path.join(self._directory, f"{crc32(os.fsencode(name)):08x}.parsed")
 
-    def _read(self, path: str, head: bytes, content: bytes) -> "tuple[Value] | None":
+    def _read(self, path: str, head: bytes, content: bytes) -> tuple[Value] | None:
         try:
             raw = read_private(path, limit=_LARGEST_MEMORY)
         except StateError:
@@ -240,7 +240,7 @@ class ParseCache:
         except (EOFError, ValueError, TypeError, MemoryError):
             return None
 
-    def _write(self, path: str, known: bytes, made: "Any") -> None:
+    def _write(self, path: str, known: bytes, made: Any) -> None:
         try:
             value = marshal.dumps(made)
             make_private_directory(os.path.dirname(path))
@@ -319,7 +319,7 @@ def _sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def rewrite(path: str, lock: str, change: "Callable[[], bytes | None]", *, limit: int) -> None:
+def rewrite(path: str, lock: str, change: Callable[[], bytes | None], *, limit: int) -> None:
     """Replace a file by what `change` makes of it while no other program changes it; None leaves it as it is.
 
     `lock` is the name of the lock beside it. A process that dies meanwhile leaves the file as it was.

@@ -75,9 +75,9 @@ def test_nothing_in_a_compiled_policy_can_be_written(policy: LivePolicy) -> None
         ),
     }
     for value, name in attributes:
-        with pytest.raises(AttributeError, match="cannot be changed"):
+        with pytest.raises(AttributeError, match=r"cannot be changed|immutable"):
             setattr(value, name, None)
-        with pytest.raises(AttributeError, match="cannot be removed"):
+        with pytest.raises(AttributeError, match=r"cannot be removed|immutable"):
             delattr(value, name)
 
 

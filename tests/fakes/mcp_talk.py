@@ -1,28 +1,31 @@
 """A gateway without processes or sockets: clients and servers are plain objects, and every message is kept."""
 
+from __future__ import annotations
+
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pytest
 
 from byleave.gateway import server_pool
 from byleave.gateway.context import client_approval
 from byleave.gateway.gateway import Gateway
 from byleave.gateway.interfaces import Caller, MessageContext, Outgoing
-from byleave.gateway.session import Session, SessionPool
 from byleave.guard.open_guard import guard_for
 from byleave.policy.dirs import find_homes
 from byleave.policy.load import Workspace
 from byleave.store.audit.query import Filter
 from byleave.toolhost.authorize import WithRunModes
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    import pytest
+
     from byleave.gateway.interfaces import Receiver
+    from byleave.gateway.session import Session, SessionPool
 
 Tree = dict[str, Any]
 META = "io.modelcontextprotocol/"
@@ -66,11 +69,11 @@ class FakeServer:
         return [each["method"] for each in self.heard if "method" in each]
 
     @staticmethod
-    def _echo(_link: "FakeLink", request: Tree) -> Tree:
+    def _echo(_link: FakeLink, request: Tree) -> Tree:
         params = request["params"]
         return {"content": [{"type": "text", "text": params["name"]}], "structuredContent": params.get("arguments", {})}
 
-    def answer(self, link: "FakeLink", request: Tree) -> None:
+    def answer(self, link: FakeLink, request: Tree) -> None:
         method, params = request["method"], request.get("params", {})
         if method == "tools/call":
             result = self.on_call(link, request)
@@ -124,7 +127,7 @@ class FakeServer:
 class FakeLink:
     """The connection of one client to a fake server."""
 
-    def __init__(self, server: FakeServer, receiver: "Receiver") -> None:
+    def __init__(self, server: FakeServer, receiver: Receiver) -> None:
         self.revision = ""
         self.server = server
         self.receiver = receiver
@@ -264,7 +267,7 @@ class Talk:
         patch.setattr(server_pool, "make_link", self._link)
         self.gateway = Gateway(self.workspace, self.guard, note=self.notes.append, environment={})
 
-    def _link(self, server: Any, _expanded: Any, receiver: "Receiver", _surroundings: Any, **_more: Any) -> FakeLink:
+    def _link(self, server: Any, _expanded: Any, receiver: Receiver, _surroundings: Any, **_more: Any) -> FakeLink:
         return FakeLink(self.servers[server.name], receiver)
 
     def client(self, agent: str | None = "ops", **capabilities: Any) -> FakeClient:

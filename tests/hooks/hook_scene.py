@@ -13,7 +13,7 @@ import byleave.hooks
 from byleave.core.redact import Redactor
 from byleave.hooks.event_reader import Hook
 from byleave.hooks.hook import respond
-from byleave.policy.dirs import find_homes
+from byleave.policy.dirs import find_homes, own_packages
 from byleave.policy.load import Workspace
 from byleave.store.approvals import Approvals
 from byleave.store.audit.log import AuditLog
@@ -90,8 +90,10 @@ class HookScene:
         home: bool = True,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run the hook as agents do."""
+        packages = [] if "--packages" in words else ["--packages", own_packages()]
+        more = ["--home", str(self.home)] if home else []
         return subprocess.run(
-            [sys.executable, *python, str(ENTRY), "hook", *words, *(["--home", str(self.home)] if home else [])],
+            [sys.executable, *python, str(ENTRY), "hook", *words, *more, *packages],
             input=feed if isinstance(feed, bytes) else json.dumps(feed).encode(),
             capture_output=True,
             check=False,

@@ -1,7 +1,10 @@
 """Where a body ends does not depend on how its bytes arrive."""
 
+from __future__ import annotations
+
 import re
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -10,12 +13,11 @@ from hypothesis import strategies as st
 from byleave.protocol.http_body import LAST_CHUNK, LONGEST_LINE, ChunkedBody, MalformedBodyError, body_reader, chunk
 from byleave.protocol.http_head import CHUNKED, UNTIL_CLOSE, Framing
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.protocol.http_body import Body
 
 
-def read(body: "Body", pieces: list[bytes]) -> tuple[bytes, bytes] | str:
+def read(body: Body, pieces: list[bytes]) -> tuple[bytes, bytes] | str:
     """Return the body and what came after it, or what is wrong with it."""
     found, left = b"", list(pieces)
     try:

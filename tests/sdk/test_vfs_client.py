@@ -19,7 +19,6 @@ from byleave.sdk.vfs_async import AsyncHost
 from byleave.sdk.vfs_conversation import ToolConversation
 from byleave.sdk.vfs_results import QuestionAsked, error_for
 from sdk.driving import Driven, ScriptedWire, drive, host_side, serving_files
-from test_structure import HEAVY, loaded_by
 
 Call = Callable[[vfs.Host], Any]
 B64 = {"content": "iVBORw0KGgo=", "encoding": "base64"}
@@ -581,16 +580,6 @@ def test_a_tool_that_a_person_starts_says_how_it_is_started(tmp_path: Path) -> N
         os.close(terminal)
         os.close(end)
     assert "try `byleave call`" in done.stderr
-
-
-def test_the_client_loads_nothing_heavy_and_a_conversation_only_json(tmp_path: Path) -> None:
-    assert loaded_by("import byleave.sdk.vfs", cwd=tmp_path) & HEAVY == set()
-    code = (
-        "import byleave.sdk.vfs as vfs, os\n"
-        'r, w = os.pipe(); os.write(w, b\'{"jsonrpc":"2.0","method":"init","params":{"tool":{"name":"t"}}}\\n\')\n'
-        "vfs.connect(r, w)"
-    )
-    assert loaded_by(code, cwd=tmp_path) & (HEAVY - {"json", "re", "enum"}) == set()
 
 
 def test_a_complaint_about_a_message_is_heard_by_whoever_waits() -> None:

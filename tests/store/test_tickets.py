@@ -213,17 +213,3 @@ def test_confining_ends_for_one_agent_until_a_person_has_looked(home: str) -> No
     assert tickets.resume_confining(home, "claude-code") is True
     assert tickets.resume_confining(home, "claude-code") is False
     assert tickets.confining_ended(home, "claude-code") is None
-
-
-def test_importing_tickets_is_cheap() -> None:
-    code = (
-        "import sys; import byleave.store.tickets; print(*sorted({'json', 're', 'dataclasses'} & sys.modules.keys()))"
-    )
-    run = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
-    before = subprocess.run(
-        [sys.executable, "-I", "-c", code.replace("import byleave.store.tickets;", "")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert run.stdout == before.stdout

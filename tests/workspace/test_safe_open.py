@@ -6,7 +6,6 @@ import platform
 import signal
 import socket
 import stat
-import subprocess
 import sys
 import traceback
 import warnings
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from byleave.errors import UnsafePathError
-from byleave.workspace import safe_open
 from byleave.workspace.openat import FirstThatWorks, openat2, walk, works
 from byleave.workspace.safe_open import Anchor
 
@@ -758,14 +756,3 @@ def test_a_move_to_another_file_system_is_an_ordinary_condition(ground: Ground, 
     other = Anchor.open(os.path.realpath("/dev/shm"), opener=opener)
     with other, pytest.raises(OSError, match="cross-device"):
         ground.anchor.rename("note.txt", other, f"byleave-{os.getpid()}", replace=False)
-
-
-def test_importing_it_loads_nothing_slow() -> None:
-    source = os.path.dirname(os.path.dirname(os.path.dirname(safe_open.__file__)))
-    program = (
-        f"import sys; sys.path.insert(0, {source!r}); import byleave.workspace.safe_open; "
-        "print(sorted({'ctypes', 'typing', 're', 'dataclasses', 'enum', 'pathlib', 'contextlib', 'functools'}"
-        " & set(sys.modules)))"
-    )
-    run = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
-    assert run.stdout == "[]\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import socket
@@ -194,8 +195,6 @@ def original_environment() -> Mapping[bytes, bytes]:
 
 def enlarge(pipe: int) -> None:
     """Have a pipe hold a whole message of the usual size, so that the reader is not woken for parts of it."""
-    import fcntl
-
     with suppress(OSError, AttributeError):  # no pipe; too many large ones; not this system
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
 

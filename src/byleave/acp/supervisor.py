@@ -14,12 +14,14 @@ for descriptors. Processes below another are found on Linux only.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
 import signal
 import socket
 import sys
 from contextlib import suppress
+from subprocess import Popen
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -29,7 +31,6 @@ from byleave.launch.services import service_processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from subprocess import Popen
 
 
 TERMINATE, KILL, GIVE_UP = "terminate", "kill", "give up"
@@ -109,8 +110,6 @@ def name_process(name: str) -> None:
 
 
 def _prctl(option: int, argument: int | bytes) -> None:
-    import ctypes
-
     prctl = getattr(ctypes.CDLL(None), "prctl", None)  # Linux has it
     if prctl is not None:
         word = ctypes.c_char_p(argument) if isinstance(argument, bytes) else ctypes.c_ulong(argument)
@@ -228,8 +227,6 @@ class Supervisor:
             os._exit(0)
 
     def _start(self, stdin: int, stdout: int) -> bool:
-        from subprocess import Popen
-
         keeper = os.getpid()
         try:
             self._agent = Popen(  # noqa: S603 -- what the user has named

@@ -7,6 +7,7 @@ the policy has to decide: so it is searched for names that matter (`may_hold`), 
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -126,7 +127,6 @@ def decoded_somehow(raw: msgspec.Raw) -> Any:
     value = decoded(raw)
     if value is not None:
         return value
-    import json
 
     if has_too_many_values(bytes(raw)):
         return None

@@ -4,12 +4,14 @@
 (`hooks/__main__.py`), this file has to say where its package is, and where others are that it needs.
 """
 
+from __future__ import annotations
+
 import sys
 
 _PACKAGES = "--packages"
 
 
-def main(words: "list[str]") -> int:
+def main(words: list[str]) -> int:
     """Run a command; `--packages`, in front of it, names directories of packages."""
     more = ""
     if words[:1] == [_PACKAGES]:

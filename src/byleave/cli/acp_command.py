@@ -13,13 +13,39 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from byleave.acp.agent_process import SandboxedAgent, SupervisedAgent
+from byleave.acp.confined_terminal import TerminalConfiner
+from byleave.acp.editor_setup import EDITORS, hook_of, setup_for
 from byleave.acp.proxy import AcpProxy
+from byleave.acp.relay import make_relay
+from byleave.cli.hook_command import INSTALL, home_of, install_warnings, plan_change
+from byleave.cli.mount_command import mount_first, own_mounts
 from byleave.cli.output import complain, say, say_verbose, warn, warn_if_read
-from byleave.cli.workspace import load_policy, open_workspace, origins
+from byleave.cli.terminal import consents, may_ask, record_answers
+from byleave.cli.workspace import (
+    confining_guard,
+    confining_policy,
+    decided_by,
+    load_policy,
+    open_workspace,
+    origins,
+    refuse_both,
+    warn_of_tampering,
+    warn_of_weaker,
+)
 from byleave.core.fs_rules import is_under
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.evaluation import Who
+from byleave.hooks.install import carry_out
+from byleave.launch.start import ProgramStart, start_confined
 from byleave.policy.dirs import real_path
+from byleave.policy.load import Workspace
+from byleave.sandbox.can_confine import can_confine
+from byleave.sandbox.confinement import Confinement, SandboxOptions
+from byleave.sandbox.host import refuse_elsewhere
+from byleave.sandbox.process import PIPE
+from byleave.sandbox.session import process_of
+from byleave.sandbox.tamper_check import start_time
+from byleave.sandbox.terminal import show_errors
 from byleave.text import quoted, sentence_list, shown, shown_lines, speakable
 
 if TYPE_CHECKING:
@@ -30,7 +56,6 @@ if TYPE_CHECKING:
     from byleave.acp.relay import Relay
     from byleave.cli.arguments import ParsedArguments
     from byleave.policy.live_policy import LivePolicy
-    from byleave.policy.load import Workspace
 
 
 _IN_SANDBOX = ("tool", "access")
@@ -53,8 +78,6 @@ def run(given: ParsedArguments) -> int:
 
 
 def _setup(given: ParsedArguments, editor: str) -> int:
-    from byleave.acp.editor_setup import EDITORS, hook_of, setup_for
-
     if editor not in EDITORS:
         raise InputError(f"{quoted(editor)} is no known editor", hint=f"there are {sentence_list(tuple(EDITORS))}")
     setup = setup_for(editor, [*_ourselves(), "acp", *_kept_flags(given)], given.rest)
@@ -69,10 +92,6 @@ def _setup(given: ParsedArguments, editor: str) -> int:
 
 def _offer_hook(given: ParsedArguments, agent: str) -> int:
     """Install the agent's own hook beside the proxy, if the user agrees; standard output has the settings alone."""
-    from byleave.cli.hook_command import INSTALL, home_of, install_warnings, plan_change
-    from byleave.cli.terminal import consents, may_ask, record_answers
-    from byleave.hooks.install import carry_out
-
     try:
         home = home_of(given)
         plan = plan_change(given, INSTALL, agent, home)
@@ -129,8 +148,6 @@ def _refuse_misuse(given: ParsedArguments) -> None:
 
 def _kept(given: ParsedArguments) -> int:
     """Run the agent as it is."""
-    from byleave.cli.mount_command import mount_first
-
     agent = SupervisedAgent(given.rest)  # first of all: it forks, and what follows starts threads
     try:
         workspace = open_workspace(given)
@@ -145,22 +162,6 @@ def _kept(given: ParsedArguments) -> int:
 
 def _sandboxed(given: ParsedArguments) -> int:
     """Run the agent as `byleave run` would: held by the operating system, also in what it does without asking."""
-    from byleave.cli.mount_command import mount_first, own_mounts
-    from byleave.cli.workspace import (
-        confining_guard,
-        confining_policy,
-        decided_by,
-        refuse_both,
-        warn_of_tampering,
-        warn_of_weaker,
-    )
-    from byleave.launch.start import ProgramStart, start_confined
-    from byleave.sandbox.confinement import Confinement, SandboxOptions
-    from byleave.sandbox.host import refuse_elsewhere
-    from byleave.sandbox.process import PIPE
-    from byleave.sandbox.tamper_check import start_time
-    from byleave.sandbox.terminal import show_errors
-
     refuse_both(given)
     refuse_elsewhere(sys.platform)
     workspace = open_workspace(given)
@@ -203,10 +204,6 @@ def _refuse_home(given: ParsedArguments, workspace: Workspace) -> None:
 @contextmanager
 def _relay(given: ParsedArguments, workspace: Workspace) -> Iterator[Relay]:
     """Yield the relay that decides about requests; close it where no conversation began."""
-    from byleave.acp.confined_terminal import TerminalConfiner
-    from byleave.acp.relay import make_relay
-    from byleave.sandbox.session import process_of
-
     log = _open_log(given)
     session = given.one("session")
     profile = given.one("agent_profile")
@@ -247,9 +244,6 @@ def _relay(given: ParsedArguments, workspace: Workspace) -> Iterator[Relay]:
 
 def _machine_problem(policy: LivePolicy, workspace: Workspace, agent: str) -> str:
     """Return why this machine cannot hold the policy of a session, whose workspace may be another one; "" if it can."""
-    from byleave.policy.load import Workspace
-    from byleave.sandbox.can_confine import can_confine
-
     return can_confine(policy, Workspace(policy.root.path, homes=workspace.homes), agent) or ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -11,6 +12,7 @@ from byleave.cli.terminal import answer_of, record_answers, requires_person
 from byleave.cli.trust_command import trust_file
 from byleave.cli.workspace import load_policy, open_workspace
 from byleave.errors import InputError
+from byleave.gateway.pins import changed_fields, difference, hidden_characters
 from byleave.mounts.review import effect, question, waiting
 from byleave.policy.layers import ENCLOSING
 from byleave.store.approvals import APPROVED, PENDING, REVOKED, TOOL_DEFINITION, Approval, now
@@ -87,7 +89,6 @@ def _subject(approval: Approval) -> str:
     """Return what an approval is about, in one line."""
     if "new" not in approval.detail:
         return shown(approval.subject)
-    from byleave.gateway.pins import changed_fields, hidden_characters
 
     old, new = approval.detail["old"], approval.detail["new"]
     what = f"changed: {', '.join(changed_fields(old, new))}" if old else "new"
@@ -99,7 +100,6 @@ def _difference(approval: Approval, *, most: int = 400) -> list[str]:
     """Return how a tool's definition differs from the one that was approved, or all of it if it does not."""
     if "new" not in approval.detail:
         return []
-    from byleave.gateway.pins import difference
 
     return difference(approval.detail["old"], approval.detail["new"], most=most)
 
@@ -229,8 +229,6 @@ def _tree(approval: Approval) -> dict[str, Any]:
     shared = {"id": approval.id, "kind": approval.kind, "status": approval.status, "subject": approval.subject}
     detail: dict[str, Any] = dict(approval.detail)
     if "new" in detail:  # of a tool definition, which is kept as the JSON that was hashed
-        import json
-
         detail |= {name: json.loads(detail[name] or "null") for name in ("old", "new")}
     return {**shared, "created": approval.created or None, **detail}
 

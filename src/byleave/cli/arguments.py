@@ -1,14 +1,18 @@
 """Read a command line against a table of commands. The same table makes the help and the shell completions.
 
-Our own, because `check` runs before every tool call and argparse alone takes as long to import as the interpreter takes
-to start. Long options are never abbreviated: what a flag means must not depend on which others exist.
+Our own and not argparse: one table serves help, errors with the nearest name, and the completions of each value
+(docs/decisions/0013). Long options are never abbreviated: what a flag means must not depend on which others exist.
 """
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from byleave.errors import InputError
 from byleave.record import Record
 from byleave.text import quoted, sentence_list
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -54,7 +58,7 @@ class CommandSpec(Record):
     module: str = ""
     options: tuple[OptionSpec, ...] = ()
     positionals: tuple[PositionalSpec, ...] = ()
-    subcommands: "tuple[CommandSpec, ...]" = ()
+    subcommands: tuple[CommandSpec, ...] = ()
     rest: str = ""
     details: str = ""
     alone: str = ""
@@ -66,8 +70,8 @@ class ParsedArguments(Record):
 
     command: CommandSpec
     path: tuple[str, ...]
-    options: "dict[str, list[str]]"
-    words: "dict[str, str]"
+    options: dict[str, list[str]]
+    words: dict[str, str]
     rest: tuple[str, ...]
 
     def flag(self, key: str) -> bool:
@@ -90,7 +94,7 @@ class _Reader:
         self._words: list[str] = []
         self._rest: tuple[str, ...] = ()
 
-    def read(self, argv: "list[str]") -> ParsedArguments:
+    def read(self, argv: list[str]) -> ParsedArguments:
         ahead = iter(argv)
         for word in ahead:
             if word == "--":
@@ -101,7 +105,7 @@ class _Reader:
                 self._word(word)
         return self._given()
 
-    def _end_options(self, ahead: "Iterator[str]") -> None:
+    def _end_options(self, ahead: Iterator[str]) -> None:
         """Take what follows `--`: the command's own rest, or words that may begin with a dash."""
         if self._command.rest:
             self._rest = tuple(ahead)
@@ -123,7 +127,7 @@ class _Reader:
         names = tuple(command.name for command in self._command.subcommands)
         raise InputError(f"unknown command {quoted(word)}", hint=_nearest_hint(word, names))
 
-    def _flag(self, word: str, ahead: "Iterator[str]") -> None:
+    def _flag(self, word: str, ahead: Iterator[str]) -> None:
         if self._words and self._command.dashless:
             raise self._too_many(self._words[0])  # it is not clear whose option this is
         name, mark, value = word.partition("=") if word.startswith("--") else (word, "", "")
@@ -182,7 +186,7 @@ class _Reader:
         return InputError(f"{quoted(word)} is one word too many", hint=usage(self._command, self._path))
 
 
-def read_arguments(root: CommandSpec, common: tuple[OptionSpec, ...], argv: "list[str]") -> ParsedArguments:
+def read_arguments(root: CommandSpec, common: tuple[OptionSpec, ...], argv: list[str]) -> ParsedArguments:
     """Return what the words of the command line ask for; an input error with a hint if they make no sense."""
     return _Reader(root, common).read(argv)
 
@@ -218,7 +222,7 @@ def help_text(command: CommandSpec, path: tuple[str, ...], common: tuple[OptionS
     return "\n".join(lines)
 
 
-def _value(name: str, option: OptionSpec, ahead: "Iterator[str]") -> str:
+def _value(name: str, option: OptionSpec, ahead: Iterator[str]) -> str:
     """Take the next word as a value. One that looks like an option was hardly meant: it has to be written with `=`."""
     following = next(ahead, None)
     if following is None:
@@ -239,7 +243,7 @@ def _called(path: tuple[str, ...]) -> str:
     return " ".join(("byleave", *path))
 
 
-def _section(title: str, rows: "list[tuple[str, str]]") -> "list[str]":
+def _section(title: str, rows: list[tuple[str, str]]) -> list[str]:
     if not rows:
         return []
     width = max(len(name) for name, _text in rows)
@@ -250,7 +254,7 @@ def _section(title: str, rows: "list[tuple[str, str]]") -> "list[str]":
     return lines
 
 
-def _wrapped(text: str, width: int) -> "list[str]":
+def _wrapped(text: str, width: int) -> list[str]:
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + len(word) >= width:
@@ -284,7 +288,5 @@ def _spellings(options: tuple[OptionSpec, ...]) -> tuple[str, ...]:
 
 
 def _nearest_hint(word: str, known: tuple[str, ...], *, further: tuple[str, ...] = ()) -> str:
-    from difflib import get_close_matches
-
     near = get_close_matches(word, (*known, *further), n=1)
     return f"did you mean {near[0]}?" if near else f"there are {sentence_list(known, most=20)}"

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import select
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from byleave.cli.audit_summary import summarize
 from byleave.cli.audit_text import COLUMNS, csv_row, deciding_rule, exported, page, said, text, was_seen, what
 from byleave.cli.output import local_time, paint, say, say_json, say_verbose, silence, warn
 from byleave.cli.workspace import open_workspace
 from byleave.errors import InputError
+from byleave.store.audit.chain import read_head
 from byleave.store.audit.log import AuditLog
+from byleave.store.audit.query import Filter, read_when
 from byleave.text import quoted, shown
 
 if TYPE_CHECKING:
@@ -21,7 +27,6 @@ if TYPE_CHECKING:
 
     from byleave.cli.arguments import ParsedArguments
     from byleave.store.audit.chain import ChainHead
-    from byleave.store.audit.query import Filter
     from byleave.store.audit.table import StoredRecord
     from byleave.store.audit.verify import Verification
 
@@ -43,8 +48,6 @@ def run(given: ParsedArguments) -> int:
     """Do what the subcommand says."""
     workspace = open_workspace(given)
     if given.command.name == "summary":
-        from byleave.cli.audit_summary import summarize
-
         return summarize(given, workspace)
     log = AuditLog(workspace.homes.workspace(workspace.root.path))
     say_verbose(given, [f"the workspace is {workspace.root.path}", f"its records are in {log.directory}"])
@@ -100,8 +103,6 @@ def _tail(given: ParsedArguments, log: AuditLog, root: str) -> int:
 
 def _is_closed_within(seconds: float) -> bool:
     """Wait, but not for a reader of our output who is gone."""
-    import select
-
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return bool(poll.poll(seconds * 1000))
@@ -121,8 +122,6 @@ def _export(given: ParsedArguments, log: AuditLog, root: str) -> int:
 
 
 def _write_csv(records: Iterable[dict[str, Any]]) -> None:
-    import csv
-
     writer = csv.writer(sys.stdout, lineterminator="\n", quoting=csv.QUOTE_ALL)  # some split at other marks too
     writer.writerow(COLUMNS)
     for tree in records:
@@ -165,8 +164,6 @@ def _head(given: ParsedArguments, log: AuditLog, _root: str) -> int:
 
 
 def _given_head(given: ParsedArguments) -> ChainHead | None:
-    from byleave.store.audit.chain import read_head
-
     written = given.one("head")
     if written is None:
         return None
@@ -178,8 +175,6 @@ def _given_head(given: ParsedArguments) -> ChainHead | None:
 
 
 def _filter(given: ParsedArguments, root: str, *, limit: int | None) -> Filter:
-    from byleave.store.audit.query import Filter, read_when
-
     now = time.time()
     times = {name: read_when(value, now=now) for name in ("since", "until") if (value := given.one(name)) is not None}
     fields = {name: given.one(name) for name in _FIELDS}
@@ -264,8 +259,6 @@ def _cut(written: str, width: int) -> str:
 
 
 def _terminal_width() -> int:
-    import shutil
-
     return max(shutil.get_terminal_size((_USUAL, 24)).columns, _LEAST)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from datetime import datetime
 from textwrap import wrap
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ from msgspec import Struct, field
 from byleave.cli.audit_text import part, text, what
 from byleave.cli.output import paint, say, say_json, warn
 from byleave.errors import ByleaveError
+from byleave.hooks.liveness import silent_agents
 from byleave.policy.dirs import find_homes
 from byleave.policy.load import ROOT_FILE
 from byleave.store.audit.log import AuditLog
@@ -139,8 +141,6 @@ def summarize(given: ParsedArguments, workspace: Workspace) -> int:
 
 def _silent_agents(home: str, now: float) -> list[str]:
     """Return a sentence for each agent that works without asking byleave."""
-    from byleave.hooks.liveness import silent_agents
-
     return silent_agents(home, find_homes({"HOME": home}).state, os.environ.get("PATH", ""), now) if home else []
 
 
@@ -229,8 +229,6 @@ def _more(number: int) -> Iterator[str]:
 
 def _local(moment: str) -> str:
     """Return a point in time as the user's clock has it."""
-    from datetime import datetime
-
     try:
         return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")
     except ValueError:

@@ -8,7 +8,9 @@ long, and the disk may change under it.
 from __future__ import annotations
 
 import os
+from select import select
 from time import monotonic
+from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -229,8 +231,6 @@ _OF_FILES = (*CAPABILITY_OF, "move", "search")
 
 
 def _trace(error: Exception) -> list[str]:
-    from traceback import format_exception
-
     return "".join(format_exception(error)).splitlines()
 
 
@@ -252,6 +252,4 @@ def _write(line: bytes) -> None:
 
 
 def _wait(*, reading: tuple[int, ...] = (), writing: tuple[int, ...] = ()) -> None:
-    from select import select
-
     select(reading, writing, ())

@@ -1,18 +1,21 @@
 """`byleave check`: decide one action by the policy and show the verdict."""
 
-import os
+from __future__ import annotations
 
+import os
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from byleave.cli.batch import run_batch
 from byleave.cli.output import fitted, paint, say, say_json
 from byleave.cli.workspace import open_policy, working_directory
 from byleave.core.action import CallAction, CommandAction, OtherAction, parse_action
 from byleave.core.decision import HOW_TO_ALLOW, WORDS, explain, verdict_tree
 from byleave.errors import InputError
+from byleave.protocol.json_members import repeats_a_name
 from byleave.text import quoted, sentence_list, shown_lines
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from byleave.cli.arguments import ParsedArguments
     from byleave.core.decision import Verdict
     from byleave.policy.live_policy import LivePolicy
@@ -21,11 +24,9 @@ EXIT_CODES = (0, 10, 20)  # allow, ask, deny
 _TOOLLESS = (CallAction, CommandAction, OtherAction)  # the tool of a call is a server's, not a configured one
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Answer one question, or a stream of them with `--batch`."""
     if given.flag("batch"):
-        from byleave.cli.batch import run_batch
-
         return run_batch(given)
     action = parse_action(_action(given))
     policy = open_policy(given)
@@ -37,7 +38,7 @@ def run(given: "ParsedArguments") -> int:
     return EXIT_CODES[verdict.decision]
 
 
-def _action(given: "ParsedArguments") -> "dict[str, Any]":
+def _action(given: ParsedArguments) -> dict[str, Any]:
     """Return the action in its JSON form, as the words of the command line spell it."""
     words = {name.lower(): value for name, value in given.words.items()}
     action: dict[str, Any] = {"kind": given.command.name, **words}
@@ -56,9 +57,7 @@ def _action(given: "ParsedArguments") -> "dict[str, Any]":
     return action
 
 
-def _json(text: str) -> "Any":
-    from byleave.protocol.json_members import repeats_a_name
-
+def _json(text: str) -> Any:
     try:
         if repeats_a_name(text):
             raise InputError("--arguments gives a name twice", hint="keep one of the two")
@@ -69,20 +68,19 @@ def _json(text: str) -> "Any":
         raise InputError("--arguments is not JSON", hint='write an object, such as \'{"sql": "select 1"}\'') from None
 
 
-def _missing_tool_hint(policy: "LivePolicy", name: str) -> str:
+def _missing_tool_hint(policy: LivePolicy, name: str) -> str:
     for layer in policy.compiled.layers:
         if not layer.trusted and name in layer.tree.get("tools", {}):
             return f"{layer.file} describes it, but is not trusted yet: read it, then run `byleave trust`"
     known = tuple(policy.compiled.tools)
     if not known:
         return "no tool is configured here; `byleave init` writes a file to begin with"
-    from difflib import get_close_matches
 
     near = get_close_matches(name, known, n=1)
     return f"did you mean {quoted(near[0])}?" if near else f"there are {sentence_list(known, most=20)}"
 
 
-def _toolless_hint(policy: "LivePolicy") -> str:
+def _toolless_hint(policy: LivePolicy) -> str:
     """Say why a question without a tool is answered so poorly."""
     tools = tuple(policy.compiled.tools)
     if tools:
@@ -92,7 +90,7 @@ def _toolless_hint(policy: "LivePolicy") -> str:
     return "no tool is configured here; `byleave init` writes a file to begin with"
 
 
-def _show(given: "ParsedArguments", verdict: "Verdict", hint: str | None) -> None:
+def _show(given: ParsedArguments, verdict: Verdict, hint: str | None) -> None:
     if given.flag("json"):
         say_json(verdict_tree(verdict))
         return

@@ -16,6 +16,7 @@ from byleave.cli.commands import CHECK_KINDS, COMMON, DOORS, HOOKED, ROOT, SHELL
 from byleave.cli.output import say, say_verbose
 from byleave.cli.workspace import load_policy, open_workspace
 from byleave.errors import ByleaveError, ConfigErrors, InputError
+from byleave.store.approvals import REVOKED
 from byleave.text import sentence_list
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _servers(_workspace: Workspace, compiled: Compiled) -> Iterable[str]:
 
 
 def _sessions(workspace: Workspace, _compiled: Compiled) -> Iterator[str]:
-    from byleave.mounts.session_layer import sessions_directory
+    from byleave.mounts.session_layer import sessions_directory  # heavy: for this kind of word only
 
     yield "default"
     if os.path.isdir(directory := sessions_directory(workspace)):
@@ -113,21 +114,19 @@ def _sessions(workspace: Workspace, _compiled: Compiled) -> Iterator[str]:
 
 
 def _mounts(workspace: Workspace, compiled: Compiled) -> Iterator[str]:
-    from byleave.mounts.review import mounts_of
+    from byleave.mounts.review import mounts_of  # heavy: for this kind of word only
 
     root = workspace.root.path
     return (os.path.relpath(os.path.join(root, each.name)) for each in mounts_of(compiled))
 
 
 def _pending(workspace: Workspace, compiled: Compiled) -> Iterator[str]:
-    from byleave.cli.approvals_command import unanswered
+    from byleave.cli.approvals_command import unanswered  # heavy: for this kind of word only
 
     return (one.approval.id for one in unanswered(workspace, compiled))
 
 
 def _approved(workspace: Workspace, _compiled: Compiled) -> Iterator[str]:
-    from byleave.store.approvals import REVOKED
-
     return (one.id for one in workspace.approvals.all() if one.status != REVOKED)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from byleave.core.access import SHELL_TOOL
 from byleave.core.decision import WORDS
 from byleave.core.suggest import toml_key
 from byleave.errors import ByleaveError
+from byleave.sandbox.diagnose import finding
 from byleave.sandbox.diagnose.diagnosis import diagnose, unlisted
 from byleave.sandbox.diagnose.finding import ACCESS, NEVER, NOWHERE, SANDBOX, RefusalFinding, Scene, merged
 from byleave.sandbox.diagnose.refusals import sandbox_toml
@@ -88,8 +90,6 @@ def _diagnose(given: ParsedArguments, confinement: Confinement, observer: Observ
 
 
 def _scene(confinement: Confinement, plan: SandboxPlan, approximate: tuple[Approximation, ...]) -> Scene:
-    from byleave.sandbox.diagnose import finding
-
     compiled = confinement.policy.compiled
     return Scene(
         plan,
@@ -107,8 +107,6 @@ def _scene(confinement: Confinement, plan: SandboxPlan, approximate: tuple[Appro
 def _report(given: ParsedArguments, found: Sequence[RefusalFinding], confinement: Confinement, missing: int) -> None:
     where = destination(given, confinement.tool)
     if given.flag("json"):
-        import json
-
         tree = {"refused": [finding_tree(each, where) for each in found], "uncounted": missing}
         complain(json.dumps(speakable(tree)))
         return
@@ -157,8 +155,8 @@ def finding_lines(
         yield f"{_ours()} nothing was refused" + (f" that was recorded; {_TOO_MANY}" if missing else "")
         return
     yield f"{_ours()} {_counted(len(found))} refused"
-    for number, finding in enumerate(found[:MOST_SHOWN], 1):
-        yield from _one(number, finding)
+    for number, each in enumerate(found[:MOST_SHOWN], 1):
+        yield from _one(number, each)
     if len(found) > MOST_SHOWN:
         yield f" and {len(found) - MOST_SHOWN} more, which --json lists"
     if missing:

@@ -18,9 +18,23 @@ from byleave.cli.workspace import load_policy, loosened, open_workspace, origins
 from byleave.core.access import SHELL_TOOL
 from byleave.core.fs_rules import is_under
 from byleave.core.net_rules import NetTable
+from byleave.core.redact import Redactor
 from byleave.errors import ByleaveError, ConfigErrors, SandboxError
+from byleave.guard.warnings import sensitive_reaches
+from byleave.hooks.liveness import hook_findings
+from byleave.sandbox import host
+from byleave.sandbox.host import obstacle_on
+from byleave.sandbox.linux.backends import BWRAP, LANDLOCK, NAMESPACES, Machine, choose, make, probe
+from byleave.sandbox.linux.steps import SCOPES_SINCE
+from byleave.sandbox.native.build import find_launcher
+from byleave.sandbox.plan.closed_files import MOST_COVERED, closed_for_reading, count_closed, too_many, too_much
+from byleave.sandbox.plan.plan import SandboxPlan
 from byleave.service.client import service_status
+from byleave.store.tickets import agents_with_ended_confining
 from byleave.text import sentence_list, shown, shown_lines
+from byleave.user_files import refuse_shared
+from byleave.workspace.grep import find_ripgrep
+from byleave.workspace.openat import openat2, works
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +43,6 @@ if TYPE_CHECKING:
     from byleave.cli.arguments import ParsedArguments
     from byleave.policy.live_policy import LivePolicy
     from byleave.policy.load import Workspace
-    from byleave.sandbox.linux.backends import Machine
 
 
 GOOD, NOTE, BAD = "ok", "note", "bad"
@@ -58,15 +71,10 @@ _HELP = {
 
 def sandbox_findings(workspace: Workspace, policy: LivePolicy | None) -> Iterator[DoctorFinding]:
     """Yield what the doctor finds about the sandbox on this machine."""
-    from byleave.sandbox.host import obstacle_on
-
     obstacle = obstacle_on(sys.platform)
     if obstacle is not None:
         yield DoctorFinding(NOTE, WHAT, obstacle)
         return
-    from byleave.sandbox import host
-    from byleave.sandbox.linux.backends import Machine
-    from byleave.sandbox.native.build import find_launcher
 
     found = host.this_host(namespaces=True)
     yield DoctorFinding(GOOD, "kernel", f"Linux {shown(os.uname().release)} on {shown(found.machine)}")
@@ -83,8 +91,6 @@ def sandbox_findings(workspace: Workspace, policy: LivePolicy | None) -> Iterato
 
 
 def _landlock(version: int) -> DoctorFinding:
-    from byleave.sandbox.linux.steps import SCOPES_SINCE
-
     if not version:
         return DoctorFinding(
             NOTE, "Landlock", "this kernel has none: creating, changing and removing are not distinguished"
@@ -98,8 +104,6 @@ def _landlock(version: int) -> DoctorFinding:
 
 def _backends(machine: Machine) -> Iterator[DoctorFinding]:
     """Yield whether each backend works; one that is not needed is no reason to worry."""
-    from byleave.sandbox.linux.backends import BWRAP, LANDLOCK, NAMESPACES, probe
-
     works = {name: probe(name, machine) for name in (NAMESPACES, BWRAP, LANDLOCK)}
     needed = True
     for name, what in ((NAMESPACES, "namespaces"), (BWRAP, "bwrap"), (LANDLOCK, "Landlock alone")):
@@ -115,9 +119,6 @@ def _backends(machine: Machine) -> Iterator[DoctorFinding]:
 
 def _enforced(machine: Machine, policy: LivePolicy | None) -> DoctorFinding:
     """Say by what `byleave run` would hold a program of the default policy, and what of it is not held."""
-    from byleave.sandbox.linux.backends import NAMESPACES, choose, make
-    from byleave.sandbox.plan.plan import SandboxPlan
-
     settings = {} if policy is None else policy.compiled.settings
     required = settings.get("defaults", {}).get("os_sandbox") == "require"
     plan = SandboxPlan("/", machine.base.places, machine.base.links)
@@ -170,8 +171,6 @@ def _findings(given: ParsedArguments, service: dict[str, Any]) -> Iterator[Docto
 
 
 def _state(workspace: Workspace) -> Iterator[DoctorFinding]:
-    from byleave.user_files import refuse_shared
-
     for what, path in (("configuration", workspace.homes.config), ("state", workspace.homes.state)):
         try:
             refuse_shared(path, os.stat(path))
@@ -215,8 +214,6 @@ def _policy(
 
 def _closed(workspace: Workspace, policy: LivePolicy) -> Iterator[DoctorFinding]:
     """Say how many files rules close, where there are too many of them to cover, or so many that it takes time."""
-    from byleave.sandbox.plan.closed_files import MOST_COVERED, closed_for_reading, count_closed, too_many, too_much
-
     root = workspace.root.path
     closed = closed_for_reading(policy.compiled.policy, root)
     if not closed:
@@ -247,8 +244,6 @@ def _commands(policy: LivePolicy) -> str:
 
 
 def _sensitive(workspace: Workspace, policy: LivePolicy) -> Iterator[DoctorFinding]:
-    from byleave.guard.warnings import sensitive_reaches
-
     reaches = sensitive_reaches(policy, workspace.sensitive(policy.compiled))
     if not reaches:
         yield DoctorFinding(GOOD, "sensitive places", "no tool reaches one at the top of the workspace or of a mount")
@@ -257,8 +252,6 @@ def _sensitive(workspace: Workspace, policy: LivePolicy) -> Iterator[DoctorFindi
 
 
 def _audit(workspace: Workspace) -> DoctorFinding:
-    from byleave.core.redact import Redactor
-
     log = workspace.audit_log(None, Redactor())
     try:
         doubts = log.doubts()
@@ -280,8 +273,6 @@ def _audit(workspace: Workspace) -> DoctorFinding:
 
 def _hooks(workspace: Workspace) -> Iterator[DoctorFinding]:
     """Say of each agent with hooks whether it asks byleave, and what is to be done if it does not."""
-    from byleave.hooks.liveness import hook_findings
-
     home = workspace.homes.user
     path = os.environ.get("PATH", "")
     for found in hook_findings(home, workspace.homes.state, workspace.root.path, path) if home else ():
@@ -297,8 +288,6 @@ def _own_code(workspace: Workspace) -> Iterator[DoctorFinding]:
 
 def _unconfined(workspace: Workspace) -> Iterator[DoctorFinding]:
     """Say whose commands are not confined any more, because one of them ran without its confinement."""
-    from byleave.store.tickets import agents_with_ended_confining
-
     for agent, why in agents_with_ended_confining(workspace.homes.workspace(workspace.root.path)):
         way = f"look at it, then run `byleave hook --resume {agent}`"
         yield DoctorFinding(BAD, "confined commands", f"{agent} is not confined any more, because {shown(why)}: {way}")
@@ -311,8 +300,6 @@ def _service(state: dict[str, Any]) -> DoctorFinding:
 
 
 def _search(workspace: Workspace, written: Sequence[str]) -> DoctorFinding:
-    from byleave.workspace.grep import find_ripgrep
-
     program = find_ripgrep(workspace.root.path, *written)
     if program is not None:
         return DoctorFinding(GOOD, "search for tools", f"ripgrep ({shown(program)})")
@@ -322,8 +309,6 @@ def _search(workspace: Workspace, written: Sequence[str]) -> DoctorFinding:
 
 
 def _opening() -> DoctorFinding:
-    from byleave.workspace.openat import openat2, works
-
     if works(openat2):
         return DoctorFinding(GOOD, "race-free opening", "openat2")
     return DoctorFinding(NOTE, "race-free opening", "a walk with O_NOFOLLOW: this kernel has no openat2")

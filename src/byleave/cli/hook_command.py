@@ -5,8 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from byleave.cli.output import say, say_json, warn
 from byleave.cli.workspace import open_workspace
+from byleave.core.fs_rules import is_under
 from byleave.errors import InputError, StateError
+from byleave.hooks.event_reader import Hook
+from byleave.hooks.hook import serve
+from byleave.policy.dirs import find_homes, find_root
+from byleave.policy.load import Workspace
+from byleave.store.tickets import confining_ended, resume_confining
 from byleave.text import quoted, shown
 
 if TYPE_CHECKING:
@@ -15,7 +22,6 @@ if TYPE_CHECKING:
 
     from byleave.cli.arguments import ParsedArguments
     from byleave.hooks.install import InstallPlan
-    from byleave.policy.load import Workspace
 
 REFUSED = 1
 INSTALL, UNINSTALL, RESUME = "install", "uninstall", "resume"
@@ -38,12 +44,6 @@ def run(given: ParsedArguments) -> int:
 
 
 def _serve(given: ParsedArguments, agent: str) -> NoReturn:
-    from byleave.hooks.loading import load_quickly
-
-    load_quickly()
-    from byleave.hooks.event_reader import Hook
-    from byleave.hooks.hook import serve
-
     hook = Hook(
         agent,
         given.one("home"),
@@ -57,9 +57,7 @@ def _serve(given: ParsedArguments, agent: str) -> NoReturn:
 
 def _resume(given: ParsedArguments, agent: str) -> int:
     """Have the commands of an agent run confined again, once a person has looked at the one that did not."""
-    from byleave.cli.output import say, say_json
-    from byleave.cli.terminal import consents, record_answers
-    from byleave.store.tickets import confining_ended, resume_confining
+    from byleave.cli.terminal import consents, record_answers  # heavy: an event needs no settings file
 
     workspace = _workspace(given, home_of(given)) if given.one("home") is not None else open_workspace(given)
     directory = workspace.homes.workspace(workspace.root.path)
@@ -82,8 +80,7 @@ def _resume(given: ParsedArguments, agent: str) -> int:
 
 def _change(given: ParsedArguments, verb: str, agent: str) -> int:
     """Show what would be written, ask, and write it."""
-    from byleave.cli.output import say, warn
-    from byleave.cli.terminal import consents, record_answers
+    from byleave.cli.terminal import consents, record_answers  # heavy: an event needs no settings file
     from byleave.hooks.install import carry_out
 
     home = home_of(given)
@@ -105,8 +102,6 @@ def _change(given: ParsedArguments, verb: str, agent: str) -> int:
 
 def home_of(given: ParsedArguments) -> str:
     """Return the home of the user whose agents are meant."""
-    from byleave.policy.dirs import find_homes
-
     home = given.one("home")
     if home is None:
         home = find_homes(os.environ).user
@@ -117,6 +112,7 @@ def home_of(given: ParsedArguments) -> str:
 
 def plan_change(given: ParsedArguments, verb: str, agent: str, home: str) -> InstallPlan:
     """Return what `--install` or `--uninstall` would change."""
+    # heavy: an event needs no settings file
     from byleave.hooks.install import our_words, plan_install, plan_uninstall, settings_file
     from byleave.hooks.snippets import PLACES
 
@@ -148,8 +144,6 @@ def _options(given: ParsedArguments, home: str) -> list[str]:
 
 
 def _show(given: ParsedArguments, plan: InstallPlan) -> int:
-    from byleave.cli.output import say, say_json
-
     if given.flag("json"):
         say_json({"file": plan.file, "changes": plan.changes, "content": plan.after})
     elif not plan.changes:
@@ -173,8 +167,6 @@ def _lines(plan: InstallPlan, verb: str) -> Iterator[str]:
 
 
 def _done(given: ParsedArguments, verb: str, plan: InstallPlan, *, changed: bool) -> int:
-    from byleave.cli.output import say, say_json
-
     kept = plan.before is not None and not plan.original and os.path.exists(plan.backup)
     if given.flag("json"):
         say_json({"file": plan.file, "changed": changed, "backup": plan.backup if changed and kept else None})
@@ -186,9 +178,7 @@ def _done(given: ParsedArguments, verb: str, plan: InstallPlan, *, changed: bool
 
 def install_warnings(plan: InstallPlan, home: str) -> Iterator[str]:
     """Yield what the user has to know once the hook is installed."""
-    from byleave.core.fs_rules import is_under
-    from byleave.hooks.install import is_switched_off
-    from byleave.policy.dirs import find_homes, find_root
+    from byleave.hooks.install import is_switched_off  # heavy: an event needs no settings file
 
     if is_switched_off(plan):
         yield f"hooks are switched off in {plan.file}: {plan.place.title} will not ask byleave"
@@ -202,7 +192,4 @@ def install_warnings(plan: InstallPlan, home: str) -> Iterator[str]:
 
 
 def _workspace(given: ParsedArguments, home: str) -> Workspace:
-    from byleave.policy.dirs import find_homes
-    from byleave.policy.load import Workspace
-
     return Workspace(given.one("root"), homes=find_homes({"HOME": home}))

@@ -1,8 +1,13 @@
 """Read the command line, load and run its command, turn errors into text and exit codes."""
 
+from __future__ import annotations
+
 import os
 import sys
+import traceback
+from importlib import import_module
 
+from byleave import __version__
 from byleave.cli.arguments import ParsedArguments, help_text, read_arguments
 from byleave.cli.commands import COMMON, ROOT, VERSION
 from byleave.cli.output import complain, open_closed_streams, say, say_json, silence
@@ -19,7 +24,7 @@ def run() -> int:
     return main(sys.argv[1:])
 
 
-def main(argv: "list[str]") -> int:
+def main(argv: list[str]) -> int:
     """Run one command; whatever goes wrong becomes a sentence and an exit code, never a traceback."""
     try:
         open_closed_streams()
@@ -41,7 +46,7 @@ def main(argv: "list[str]") -> int:
     return code
 
 
-def _answer(argv: "list[str]") -> int:
+def _answer(argv: list[str]) -> int:
     try:
         return _dispatch(argv)
     except (ByleaveError, ConfigErrors) as error:
@@ -52,13 +57,11 @@ def _answer(argv: "list[str]") -> int:
         return error.exit_code
 
 
-def _dispatch(argv: "list[str]") -> int:
+def _dispatch(argv: list[str]) -> int:
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
     given = read_arguments(ROOT, (*COMMON, VERSION), argv)
     if given.flag("version"):
-        from byleave import __version__
-
         say(f"byleave {__version__}")
         return 0
     if given.flag("help"):
@@ -67,8 +70,7 @@ def _dispatch(argv: "list[str]") -> int:
     if not given.command.module or _is_bare(given):
         complain(_help(given))
         return MISUSED
-    # `__import__`, because importlib costs half a millisecond that `check` does not have.
-    module = __import__(f"byleave.cli.{given.command.module}_command", fromlist=["run"])
+    module = import_module(f"byleave.cli.{given.command.module}_command")
     code: int = module.run(given)
     return code
 
@@ -96,7 +98,5 @@ def _defect(error: Exception, *, verbose: bool) -> int:
     complain(f"byleave: internal error: {type(error).__name__}: {shown(str(error))}")
     complain("  hint: please report this; -v shows where it was")
     if verbose:
-        import traceback
-
         complain(shown_lines("".join(traceback.format_exception(error)).rstrip()))
     return FAILED

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from byleave.cli.mount_command import mount_first
 from byleave.cli.output import complain, paint, say, say_json, warn_if_read
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.action import LOCAL
@@ -24,12 +25,14 @@ from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.gateway.catalog import Visibility
 from byleave.gateway.context import client_approval
 from byleave.gateway.gateway import Gateway
+from byleave.gateway.http_front import serve_http
 from byleave.gateway.interfaces import Caller, DownError
 from byleave.gateway.local_tools import CallerAsker
 from byleave.gateway.pins import HAS_CHANGED, hidden_characters, named_characters, rows
 from byleave.gateway.server_info import WELCOME_TIME
 from byleave.gateway.server_listing import KINDS
 from byleave.gateway.spawn import BEHIND
+from byleave.gateway.stdio_front import serve_stdio
 from byleave.guard.open_guard import guard_for
 from byleave.store.tool_definitions import INSTRUCTIONS
 from byleave.text import quoted, shown, shown_lines
@@ -75,8 +78,6 @@ def _refuse_misuse(given: ParsedArguments) -> None:
 
 
 def _run(given: ParsedArguments) -> int:
-    from byleave.cli.mount_command import mount_first
-
     workspace = open_workspace(given)
     with redirect_stdout(sys.stderr):
         mount_first(given, workspace, own=False)
@@ -121,8 +122,6 @@ async def _serve(given: ParsedArguments, workspace: Workspace, guard: Guard) -> 
 
 
 async def _over_stdio(given: ParsedArguments, gateway: Gateway) -> int:
-    from byleave.gateway.stdio_front import serve_stdio
-
     if sys.stdin.isatty():
         complain("byleave: this speaks MCP with the client that starts it; `byleave mcp --check` shows what is there")
     agent = given.one("agent") or os.environ.get("BYLEAVE_AGENT") or None
@@ -132,8 +131,6 @@ async def _over_stdio(given: ParsedArguments, gateway: Gateway) -> int:
 
 
 async def _over_http(gateway: Gateway, address: str) -> int:
-    from byleave.gateway.http_front import serve_http
-
     host, port = _host_and_port(address)
     front = await serve_http(gateway, host, port, warn=gateway.note, **gateway.proofs)
     gateway.on_change = front.renew

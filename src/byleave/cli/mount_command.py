@@ -9,7 +9,8 @@ import os
 from typing import TYPE_CHECKING
 
 from byleave.cli.output import columns, say, say_json, say_verbose, warn
-from byleave.cli.terminal import consents, record_answers, requires_person
+from byleave.cli.terminal import YES, ask_person, consents, may_ask, record_answers, requires_person
+from byleave.cli.unmount_command import unmount_named
 from byleave.cli.workspace import load_policy, open_workspace, working_directory
 from byleave.core.fs_rules import WRITES, RefusedPath
 from byleave.errors import InputError, MountError, StateError
@@ -17,7 +18,7 @@ from byleave.guard.warnings import sensitive_in
 from byleave.mounts.apply import mount
 from byleave.mounts.journal import recover
 from byleave.mounts.plan import MountRequest, plan_mounts, refuse_mount_name, refuse_target
-from byleave.mounts.review import UNAPPROVED, mounts_of
+from byleave.mounts.review import UNAPPROVED, mounts_of, settle, waiting
 from byleave.mounts.spec import CAPABILITIES, parse_spec
 from byleave.sandbox.plan.plan import Brought
 from byleave.store.approvals import now
@@ -213,8 +214,6 @@ def mount_first(given: ParsedArguments, workspace: Workspace, *, own: bool) -> N
     With `own`, --mount is not the session's business: it holds for this run.
     """
     if "no_mount" in given.options:
-        from byleave.cli.unmount_command import unmount_named
-
         for name in dict.fromkeys(given.options["no_mount"]):
             unmount_named(given, workspace, name or None)
     if "mount" in given.options and not own:
@@ -225,11 +224,6 @@ def mount_first(given: ParsedArguments, workspace: Workspace, *, own: bool) -> N
 
 def _review(given: ParsedArguments, workspace: Workspace) -> None:
     """Ask for approval of links out of the workspace that have none yet, if there is a terminal."""
-    from byleave.cli.terminal import YES, ask_person, may_ask
-    from byleave.cli.workspace import load_policy
-    from byleave.mounts.review import settle, waiting
-    from byleave.store.approvals import now
-
     bindings = waiting(load_policy(given, workspace).compiled, workspace.approvals)
     if not bindings or not may_ask(given):
         return

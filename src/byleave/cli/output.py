@@ -1,14 +1,19 @@
 """How results are printed: coloured on a terminal, plain in a pipe, JSON for programs. Closed streams do no harm."""
 
+from __future__ import annotations
+
+import json
 import os
+import select
 import sys
+import time
+from calendar import timegm
+from typing import TYPE_CHECKING, TextIO
 
 from byleave.text import shown, shown_lines, speakable
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import TextIO
 
     from byleave.cli.arguments import ParsedArguments
 
@@ -29,7 +34,7 @@ def open_closed_streams() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
-def silence(stream: "TextIO") -> None:
+def silence(stream: TextIO) -> None:
     """Lead a stream nowhere, so that the interpreter does not complain at its end about what is left in it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
@@ -43,8 +48,6 @@ def say(text: str) -> None:
 
 def say_json(tree: object) -> None:
     """Write a tree as one line of JSON, in ASCII: valid and harmless whatever the encoding and the terminal are."""
-    import json
-
     say(json.dumps(speakable(tree), default=str))
 
 
@@ -57,7 +60,7 @@ def complain(text: str) -> None:
         silence(sys.stderr)
 
 
-def warn(given: "ParsedArguments", warnings: "Iterable[str]") -> None:
+def warn(given: ParsedArguments, warnings: Iterable[str]) -> None:
     """Write warnings to standard error, unless -q is given."""
     if given.flag("quiet"):
         return
@@ -65,7 +68,7 @@ def warn(given: "ParsedArguments", warnings: "Iterable[str]") -> None:
         complain(f"{paint('byleave: warning:', 'ask', sys.stderr)} {shown_lines(warning)}")
 
 
-def warn_if_read(given: "ParsedArguments", warnings: "Iterable[str]") -> None:
+def warn_if_read(given: ParsedArguments, warnings: Iterable[str]) -> None:
     """Warn where standard error can be written without waiting: an unread warning must not stop a conversation."""
     for warning in warnings:
         if _can_be_written(sys.stderr):  # by as much as a pipe takes at once, and no more
@@ -77,9 +80,7 @@ def _cut(sentence: str) -> str:
     return text if len(text.encode("utf-8", "replace")) <= _AT_ONCE else f"{text[: _AT_ONCE // 4]}..."
 
 
-def _can_be_written(stream: "TextIO") -> bool:
-    import select
-
+def _can_be_written(stream: TextIO) -> bool:
     ready = select.poll()
     try:
         ready.register(stream.fileno(), select.POLLOUT)
@@ -88,14 +89,14 @@ def _can_be_written(stream: "TextIO") -> bool:
         return False
 
 
-def say_verbose(given: "ParsedArguments", lines: "Iterable[str]") -> None:
+def say_verbose(given: ParsedArguments, lines: Iterable[str]) -> None:
     """Write details to standard error, if -v is given."""
     if given.flag("verbose"):
         for line in lines:
             complain(f"{paint('byleave:', 'dim', sys.stderr)} {shown(line)}")
 
 
-def paint(text: str, colour: str, stream: "object" = None) -> str:
+def paint(text: str, colour: str, stream: object = None) -> str:
     """Return `text` in a colour, if the stream is a terminal that shows colours."""
     if not _colourful(stream if stream is not None else sys.stdout):
         return text
@@ -104,9 +105,6 @@ def paint(text: str, colour: str, stream: "object" = None) -> str:
 
 def local_time(stamp: str) -> str:
     """Return a time of a record, in UTC, as the clock on the wall has it: date and time; what is no time stays."""
-    import time
-    from calendar import timegm
-
     try:
         return time.strftime(
             "%Y-%m-%d %H:%M:%S", time.localtime(timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")))
@@ -115,7 +113,7 @@ def local_time(stamp: str) -> str:
         return stamp
 
 
-def columns(rows: "Sequence[Sequence[str]]", indent: str = "  ") -> "list[str]":
+def columns(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
     """Return rows as lines whose cells stand under each other."""
     if not rows:
         return []
@@ -125,7 +123,7 @@ def columns(rows: "Sequence[Sequence[str]]", indent: str = "  ") -> "list[str]":
     ]
 
 
-def fitting_columns(rows: "Sequence[Sequence[str]]") -> "list[str]":
+def fitting_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows as `columns` does; where the terminal is too narrow, the other cells beside or below the first."""
     lines = columns(rows)
     width = room()
@@ -139,13 +137,13 @@ def fitting_columns(rows: "Sequence[Sequence[str]]") -> "list[str]":
 
 def room() -> int:
     """Return how many columns a line may have: those of the terminal, any number where a program reads."""
-    import shutil
+    import shutil  # heavy: for a terminal only
 
     known = shutil.get_terminal_size((0, 24)).columns
     return max(known, 60) if known else sys.maxsize
 
 
-def table(rows: "Sequence[Sequence[str]]") -> "list[list[str]]":
+def table(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """Return the lines of each row; the last cell goes on below itself where the terminal is too narrow for it.
 
     No letter is lost or put in: the parts of a word that is too long stand below each other.
@@ -173,7 +171,7 @@ def fitted(text: str) -> str:
     return "\n".join(row for line in text.split("\n") for row in _hung(line, width))
 
 
-def _hung(line: str, width: int) -> "list[str]":
+def _hung(line: str, width: int) -> list[str]:
     """Return the rows of one line: those behind the first stand further in."""
     if len(line) <= width:
         return [line]
@@ -184,7 +182,7 @@ def _hung(line: str, width: int) -> "list[str]":
     return [f"{before}{rows[0]}", *(f"{inside}{row}" for row in rows[1:])]
 
 
-def _lines(text: str, width: int) -> "list[str]":
+def _lines(text: str, width: int) -> list[str]:
     """Return a text in lines of at most so many columns, at least 20."""
     width = max(width, 20)
     lines: list[str] = []

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from byleave.cli.output import complain, fitted, fitting_columns, room, say, say_json, say_verbose, warn
+from byleave.cli.ticket_run import run_ticket
 from byleave.cli.workspace import (
     confining_guard,
     confining_policy,
@@ -39,7 +40,7 @@ from byleave.launch.shell_run import (
 )
 from byleave.launch.start import ProgramStart
 from byleave.sandbox.confinement import Confinement, SandboxOptions
-from byleave.sandbox.host import refuse_elsewhere
+from byleave.sandbox.host import refuse_elsewhere, this_host
 from byleave.sandbox.linux.backends import BWRAP, LANDLOCK, NAMESPACES
 from byleave.sandbox.linux.steps import NOEXEC, RDONLY
 from byleave.sandbox.plan.plan import BIN, NO_NETWORK
@@ -62,8 +63,6 @@ if TYPE_CHECKING:
 def run(given: ParsedArguments) -> int:
     """Run the program, or say what it would be given; the exit code is the program's own."""
     if given.one("ticket") is not None:
-        from byleave.cli.ticket_run import run_ticket
-
         return run_ticket(given)
     text = given.one("shell")
     if text is None and given.one("cwd_file") is not None:
@@ -74,7 +73,7 @@ def run(given: ParsedArguments) -> int:
         raise InputError("no program was named", hint="byleave run -- PROGRAM ARGS...")
     refuse_both(given)
     refuse_elsewhere(sys.platform)
-    from byleave.cli.mount_command import mount_first, own_mounts
+    from byleave.cli.mount_command import mount_first, own_mounts  # heavy: few runs need it
 
     workspace = open_workspace(given)
     mount_first(given, workspace, own=given.one("tool") is None)
@@ -99,7 +98,7 @@ def _run_shell(given: ParsedArguments, text: str) -> int:
     workspace = open_workspace(given)
     mounting = not given.options.keys().isdisjoint(("mount", "no_mount"))
     if mounting:  # what it takes costs more than the sandbox
-        from byleave.cli.mount_command import mount_first, own_mounts
+        from byleave.cli.mount_command import mount_first, own_mounts  # heavy: few runs need it
 
         mount_first(given, workspace, own=True)
     policy = shell_policy(given, workspace)
@@ -169,8 +168,7 @@ class _RunReport:
         self._since = start_time()
         self.observer: Observer | None = None
         if given.flag("diagnose"):
-            from byleave.sandbox.diagnose.diagnosis import Observer
-            from byleave.sandbox.host import this_host
+            from byleave.sandbox.diagnose.diagnosis import Observer  # heavy: few runs need it
 
             self.observer = Observer(this_host(namespaces=True).machine)
 
@@ -178,7 +176,7 @@ class _RunReport:
         """Say what the user should know of the run; with --diagnose, everything that was refused."""
         warn_of_tampering(self._given, confinement, self._since)
         if self.observer is not None:
-            from byleave.cli.diagnose import report_refusals
+            from byleave.cli.diagnose import report_refusals  # heavy: few runs need it
 
             report_refusals(self._given, confinement, self.observer, self._command)
 

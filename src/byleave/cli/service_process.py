@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from byleave.cli.main import main
 from byleave.errors import StateError
 from byleave.policy.dirs import find_homes
-from byleave.record import compile_initialisers
 from byleave.sandbox.native.build import know_launchers
 from byleave.service.log import ServiceLog
 from byleave.service.server import Server, ServiceAddress
@@ -61,7 +60,6 @@ def warm_up() -> None:
     """Do what every command would do by itself, and which is the same for all of them."""
     for name in WARM:
         __import__(name)
-    compile_initialisers()
     know_launchers()
 
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from byleave.cli import init_command
 from byleave.cli.arguments import ParsedArguments
+from byleave.cli.commands import ROOT
 from byleave.cli.hook_command import INSTALL, UNINSTALL, plan_change
 from byleave.cli.setup_record import (
     imported_block,
@@ -142,9 +144,6 @@ class SetupSteps:
         return SetupStep(INIT, WOULD, "write byleave.toml, the rules of this project", act=lambda: self._write(record))
 
     def _write(self, record: SetupRecord) -> str:
-        from byleave.cli import init_command
-        from byleave.cli.commands import ROOT
-
         spec = next(command for command in ROOT.subcommands if command.name == INIT)
         before = {name for name in _WRITTEN if os.path.lexists(os.path.join(self._root, name))}
         project = record.project(self._root)
@@ -350,8 +349,6 @@ def _print_of(workspace: Workspace, name: str) -> tuple[Fingerprint, list[str]]:
 
 def _no_arguments() -> ParsedArguments:
     """Return the command line `byleave hook` without any flag."""
-    from byleave.cli.commands import ROOT
-
     return ParsedArguments(ROOT, ("hook",), {}, {}, ())
 
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
+import termios
+from select import POLLIN, poll
 from time import monotonic
 from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
 
-from byleave.cli.output import paint
+from byleave.cli.output import paint, warn
+from byleave.core.redact import Redactor
 from byleave.core.self_protection import is_door
-from byleave.errors import StateError
+from byleave.errors import ByleaveError, StateError
 from byleave.guard.evaluation import FOR_GOOD, FOR_SESSION, NO, NO_PERSON, ONCE, SILENCE
 from byleave.text import quoted, shown
 
@@ -87,10 +91,6 @@ def record_answers(
 
     It is done by then: where it cannot be recorded, a warning says so.
     """
-    from byleave.cli.output import warn
-    from byleave.core.redact import Redactor
-    from byleave.errors import ByleaveError
-
     log = workspace.audit_log(None, Redactor())
     try:
         for subject in subjects:
@@ -150,8 +150,6 @@ def ask_person(text: str, *, timeout: float | None = None, stop: int | None = No
 
 def _typed(terminal: int, timeout: float | None, stop: int | None) -> bytes:
     if timeout is not None or stop is not None:
-        from select import POLLIN, poll  # `select` itself knows no descriptor above 1023, and a gateway has thousands
-
         watched = poll()
         for descriptor in [terminal] if stop is None else [terminal, stop]:
             watched.register(descriptor, POLLIN)
@@ -180,8 +178,6 @@ def _open_terminal() -> int | None:
 
 def _forget_typed(terminal: int) -> None:
     """Drop what was typed before the question was there: it cannot be the answer."""
-    import termios
-
     try:
         termios.tcflush(terminal, termios.TCIFLUSH)
     except termios.error as error:  # the terminal hung up; it is no OSError, though it looks like one
@@ -345,7 +341,6 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
     if text.isascii():
         yield from (text[start : start + width] for start in range(0, max(1, len(text)), width))
         return
-    from unicodedata import east_asian_width
 
     row, taken = "", 0
     for char in text:

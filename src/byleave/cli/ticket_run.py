@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from byleave.cli.output import complain
 from byleave.cli.workspace import warn_of_tampering, warn_of_weaker
 from byleave.errors import ByleaveError, ConfigErrors, InputError, StateError
+from byleave.guard.warnings import mask_for
 from byleave.launch.agent_session import AgentProcess, AgentSession
 from byleave.launch.shell_run import ShellCommand, ShellReports, run_shell
 from byleave.policy.dirs import find_homes
@@ -86,8 +87,6 @@ def _workspace(given: ParsedArguments) -> Workspace:
 
 def _record(workspace: Workspace, policy: LivePolicy, ticket: Ticket) -> None:
     """Record that the confined run begins; what cannot be recorded does not run."""
-    from byleave.guard.warnings import mask_for
-
     log = workspace.audit_log(policy.compiled.settings, mask_for(policy.compiled.policy, os.environ))
     log.append(
         {

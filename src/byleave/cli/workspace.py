@@ -3,19 +3,22 @@
 `--tool` and `--access` name the access that the operating system enforces for a program.
 """
 
+from __future__ import annotations
+
 import os
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from byleave.cli.output import say_verbose, warn
+from byleave.core.observing import LEFT_TO_AGENT, OBSERVE
 from byleave.errors import InputError, StateError
 from byleave.policy.compile import RUN_TOOL
 from byleave.policy.layers import ENCLOSING
 from byleave.policy.load import Workspace
+from byleave.policy.sandbox_settings import access_layer, shell_layer
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from byleave.cli.arguments import ParsedArguments
     from byleave.guard.guard import Guard
@@ -37,7 +40,7 @@ def working_directory() -> str:
         ) from None
 
 
-def open_workspace(given: "ParsedArguments", root: str | None = None) -> Workspace:
+def open_workspace(given: ParsedArguments, root: str | None = None) -> Workspace:
     """Return the workspace at `root`, else at `--root`, else around the working directory."""
     path = root if root is not None else given.one("root")
     if path == "":
@@ -52,19 +55,19 @@ def _sweep(workspace: Workspace) -> None:
     state = workspace.homes.workspace(workspace.root.path)
     if not os.path.lexists(os.path.join(state, "placeholders.json")):  # the journal of what is imported below
         return
-    from byleave.sandbox.placeholders import Placeholders
+    from byleave.sandbox.placeholders import Placeholders  # heavy: a check does not need it
 
     with suppress(StateError):  # a run is just beginning or ending, or it cannot be done now: the next one does it
         Placeholders(state, workspace.root.path).recover(patience=0.0)
 
 
-def load_policy(given: "ParsedArguments", workspace: Workspace) -> "LivePolicy":
+def load_policy(given: ParsedArguments, workspace: Workspace) -> LivePolicy:
     """Return the policy that the common flags ask for."""
     session = given.one("session")
     return workspace.load(files=given.options.get("policy", ()), session=session if session is not None else "default")
 
 
-def open_policy(given: "ParsedArguments") -> "LivePolicy":
+def open_policy(given: ParsedArguments) -> LivePolicy:
     """Return the policy of the workspace, and show its warnings and, with `-v`, where it came from."""
     policy = load_policy(given, open_workspace(given))
     say_verbose(given, origins(policy))
@@ -72,7 +75,7 @@ def open_policy(given: "ParsedArguments") -> "LivePolicy":
     return policy
 
 
-def origins(policy: "LivePolicy") -> "Iterator[str]":
+def origins(policy: LivePolicy) -> Iterator[str]:
     """Yield a sentence for everything that was read."""
     yield f"the workspace is {policy.root.path}"
     for layer in policy.compiled.layers:
@@ -83,10 +86,8 @@ def origins(policy: "LivePolicy") -> "Iterator[str]":
         yield "no configuration was found: only the built-in rules hold"
 
 
-def loosened(compiled: "Compiled") -> "Iterator[str]":
+def loosened(compiled: Compiled) -> Iterator[str]:
     """Yield a sentence for each setting that has byleave decide less than its rules say."""
-    from byleave.core.observing import LEFT_TO_AGENT, OBSERVE
-
     if compiled.settings["defaults"].get("mode") == OBSERVE:
         yield (
             '[defaults] mode = "observe": hooks and the ACP proxy only record what the rules would decide; what '
@@ -99,13 +100,13 @@ def loosened(compiled: "Compiled") -> "Iterator[str]":
 DOOR = "run"
 
 
-def refuse_both(given: "ParsedArguments") -> None:
+def refuse_both(given: ParsedArguments) -> None:
     """Raise an InputError if --tool and --access are both there."""
     if given.one("tool") is not None and given.one("access") is not None:
         raise InputError("--tool and --access are two ways to say the same", hint="give one of them")
 
 
-def confining_policy(given: "ParsedArguments", workspace: "Workspace") -> "tuple[LivePolicy, str]":
+def confining_policy(given: ParsedArguments, workspace: Workspace) -> tuple[LivePolicy, str]:
     """Return the policy and the tool whose access holds; without --tool, one that is made for this run."""
     session = given.one("session")
     tool = given.one("tool")
@@ -120,23 +121,19 @@ def confining_policy(given: "ParsedArguments", workspace: "Workspace") -> "tuple
     return policy, tool if tool is not None else RUN_TOOL
 
 
-def shell_policy(given: "ParsedArguments", workspace: "Workspace") -> "LivePolicy":
+def shell_policy(given: ParsedArguments, workspace: Workspace) -> LivePolicy:
     """Return the policy for a command line that runs confined, whether there is a [shell] table or not."""
-    from byleave.policy.sandbox_settings import shell_layer
-
     session = given.one("session")
     files = given.options.get("policy", ())
     return workspace.load(files=files, session=session if session is not None else "default", extra=[shell_layer()])
 
 
-def _made_up(given: "ParsedArguments") -> "Layer":
-    from byleave.policy.sandbox_settings import access_layer
-
+def _made_up(given: ParsedArguments) -> Layer:
     file = given.one("access")
     return access_layer(RUN_TOOL, None if file is None else os.path.join(working_directory(), file), file)
 
 
-def confining_guard(given: "ParsedArguments", workspace: "Workspace", policy: "LivePolicy") -> "Guard":
+def confining_guard(given: ParsedArguments, workspace: Workspace, policy: LivePolicy) -> Guard:
     """Return the guard that answers and records what a program in the sandbox requests. Close it in the end."""
     from byleave.guard.open_guard import guard_for  # `check` needs no guard
 
@@ -146,19 +143,19 @@ def confining_guard(given: "ParsedArguments", workspace: "Workspace", policy: "L
     )
 
 
-def decided_by(guard: "Guard") -> "Decide":
+def decided_by(guard: Guard) -> Decide:
     """Return what answers for a sandbox by a guard, which records each decision."""
-    from byleave.guard.evaluation import Who
+    from byleave.guard.evaluation import Who  # heavy: a check does not need it
 
-    def decide(action: "dict[str, Any]") -> "Any":
+    def decide(action: dict[str, Any]) -> Any:
         return guard.check(action, Who(None, "default")).verdict
 
     return decide
 
 
 def warn_of_tampering(
-    given: "ParsedArguments",
-    confinement: "Confinement",
+    given: ParsedArguments,
+    confinement: Confinement,
     since: float,
     *,
     session: str | None = None,
@@ -179,7 +176,7 @@ def warn_of_tampering(
         warn(given, _notices(given, confinement, session).say_once("appeared", note))
 
 
-def warn_of_weaker(given: "ParsedArguments", confinement: "Confinement", *, session: str | None = None) -> None:
+def warn_of_weaker(given: ParsedArguments, confinement: Confinement, *, session: str | None = None) -> None:
     """Say once in a session what is not enforced, where something weaker than namespaces holds the program."""
     weaker = confinement.weaker
     if confinement.setup is None or weaker is None:
@@ -187,8 +184,8 @@ def warn_of_weaker(given: "ParsedArguments", confinement: "Confinement", *, sess
     warn(given, _notices(given, confinement, session).say_once(f"os sandbox {confinement.setup.backend}", weaker))
 
 
-def _notices(given: "ParsedArguments", confinement: "Confinement", session: str | None) -> "SensitiveWarnings":
-    from byleave.guard.warnings import SensitiveWarnings
+def _notices(given: ParsedArguments, confinement: Confinement, session: str | None) -> SensitiveWarnings:
+    from byleave.guard.warnings import SensitiveWarnings  # heavy: a check does not need it
 
     session, workspace = session if session is not None else given.one("session"), confinement.workspace
     directory = os.path.dirname(workspace.files.session_file(session if session is not None else "default"))

@@ -6,18 +6,20 @@ Default-deny holds per resource type: a type with rules is closed but for them, 
 many open files, how long. The program that starts the processes enforces them. Pure.
 """
 
-from byleave.core.command_rules import CommandTable
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, Decision, RuleRef
 from byleave.core.env_rules import MINIMAL_ENVIRONMENT, EnvRule, EnvTable
 from byleave.core.fs_rules import FsAnswer, FsRule, FsTable, FsTarget
 from byleave.core.paths import collapse
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
+    from byleave.core.command_rules import CommandTable
     from byleave.core.net_rules import NetTable
 
 
@@ -45,7 +47,7 @@ class Access(Record):
     """The compiled access policy of one tool. A `Default` stands where no rule was declared."""
 
     fs: FsTable | Default
-    net: "NetTable | Default"
+    net: NetTable | Default
     env: EnvTable | Default
     commands: CommandTable | Default
 
@@ -156,7 +158,7 @@ def with_defaults(
     defaults: Access,
     *,
     fs: FsTable | None = None,
-    net: "NetTable | None" = None,
+    net: NetTable | None = None,
     env: EnvTable | None = None,
     commands: CommandTable | None = None,
 ) -> Access:
@@ -190,7 +192,7 @@ class ProcessLimits(Record):
     wall_time: float | None = None
 
 
-def limits_of(table: "Mapping[str, Any]") -> ProcessLimits:
+def limits_of(table: Mapping[str, Any]) -> ProcessLimits:
     """Return the limits of a `limits` table, in its configured or its normal form, that was found to be right."""
     values = {name: table[name] for name in ProcessLimits.field_names() if name in table}
     values |= {name: parse_size(values[name]) for name in SIZES if name in values}

@@ -1,14 +1,17 @@
 """What is attempted: one record per kind of action, and the reading of its JSON form."""
 
+from __future__ import annotations
+
+from binascii import Error, a2b_base64
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.decision import named_path
 from byleave.errors import InputError
 from byleave.record import Record
 from byleave.text import quoted, sentence_list
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
 
 class FileAction(Record):
@@ -84,9 +87,9 @@ class CallAction(Record):
 
     server: str
     tool: str | None = None
-    arguments: "Any" = None
+    arguments: Any = None
     agent: str | None = None
-    schema: "Any" = None
+    schema: Any = None
     respelled: bool = False
 
 
@@ -111,7 +114,7 @@ Action = (
 SUBSTITUTE = "substitute"
 LOCAL = "local"  # the server that the tools of this workspace are
 CAPABILITY_OF = {"read": "read", "create": "create", "update": "update", "delete": "delete", "exec": "execute"}
-_MAKERS: "dict[str, type[Action]]" = {
+_MAKERS: dict[str, type[Action]] = {
     **dict.fromkeys(CAPABILITY_OF, FileAction),
     "move": MoveAction,
     "search": SearchAction,
@@ -156,7 +159,7 @@ def parse_action(tree: object) -> Action:
     return make(**fields)
 
 
-def action_tree(action: Action) -> "dict[str, Any]":
+def action_tree(action: Action) -> dict[str, Any]:
     """Return an action in its JSON form, without the fields that were not given."""
     kind = action.kind if isinstance(action, FileAction) else _KIND_OF[type(action)]
     tree: dict[str, Any] = {"kind": kind}
@@ -169,7 +172,7 @@ def action_tree(action: Action) -> "dict[str, Any]":
     return tree
 
 
-def _field(tree: "Mapping[str, Any]", name: str, kind: object) -> "Any":
+def _field(tree: Mapping[str, Any], name: str, kind: object) -> Any:
     value = tree[name]
     if type(value) is str and name != "args":
         return value
@@ -184,10 +187,8 @@ def _field(tree: "Mapping[str, Any]", name: str, kind: object) -> "Any":
     raise InputError(f"{name} must be a string in the action {quoted(str(kind))}", hint=f'write "{name}": "..."')
 
 
-def _bytes_field(tree: "Mapping[str, Any]", name: str) -> str:
+def _bytes_field(tree: Mapping[str, Any], name: str) -> str:
     """Read a name that is not UTF-8: its bytes in base64, kept as os.fsdecode would keep them."""
-    from binascii import Error, a2b_base64
-
     try:
         return a2b_base64(tree[name], strict_mode=True).decode("utf-8", "surrogateescape")
     except (Error, TypeError, ValueError):

@@ -15,13 +15,16 @@ Some agents go by several names, that of the hook, of the program, of the produc
 agent under one of its names is denied under the others; an allow is for the name that it has.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, INLINE, VERBS, RuleRef, Verdict
 from byleave.core.patterns import LOOK_ALIKE, NOT_ASCII, UNSEEN, NameIndex, oddity
 from byleave.core.suggest import suggest_agent
 from byleave.record import Record, Sealed, frozen_mapping
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 TOOLS, RESOURCES, PROMPTS = KINDS = ("tools", "resources", "prompts")
 DEFAULT = "default"
 _ONE = {TOOLS: "tool", RESOURCES: "resource", PROMPTS: "prompt"}
-_NONE: "Lists" = frozen_mapping({})
+_NONE: Lists = frozen_mapping({})
 _MOST_VIEWS = 256  # of agents and servers, kept at a time: callers choose the names, and must not fill our memory
 _MOST_ANSWERS = 256  # and of names at each of them
 _LONGEST_KEPT = 200  # letters
@@ -47,10 +50,10 @@ class ListEntry(Record):
 class AgentReach(Record):
     """One side of an agent, its allow or its deny: servers, and lists of names by server."""
 
-    servers: "tuple[ListEntry, ...]" = ()
-    tools: "Lists" = _NONE
-    resources: "Lists" = _NONE
-    prompts: "Lists" = _NONE
+    servers: tuple[ListEntry, ...] = ()
+    tools: Lists = _NONE
+    resources: Lists = _NONE
+    prompts: Lists = _NONE
 
 
 class Agent(Record):
@@ -73,7 +76,7 @@ class Agents(Sealed):
     """All agents of one reading of the configuration, with what holds for those that it does not know."""
 
     def __init__(
-        self, agents: "Sequence[Agent]", *, deny_on_missing: bool = True, default_agent: str | None = None
+        self, agents: Sequence[Agent], *, deny_on_missing: bool = True, default_agent: str | None = None
     ) -> None:
         self.agents = tuple(agents)
         self._deny_on_missing = deny_on_missing
@@ -87,7 +90,7 @@ class Agents(Sealed):
         """Return what holds for `agent` at a server, or at one of its tools, resources or prompts."""
         return self._at(agent, server).decide(kind, name).verdict
 
-    def _at(self, agent: str | None, server: str) -> "_View":
+    def _at(self, agent: str | None, server: str) -> _View:
         view = self._views.get((agent, server))
         if view is None:
             if len(self._views) >= _MOST_VIEWS:
@@ -117,13 +120,13 @@ class Agents(Sealed):
         """Whether an agent of exactly this name is configured."""
         return self._index.exact(agent) is not None
 
-    def _find(self, agent: str) -> "_Compiled | None":
+    def _find(self, agent: str) -> _Compiled | None:
         exact = self._index.exact(agent)
         if exact is not None or oddity(agent) not in (None, NOT_ASCII):
             return exact
         return min(self._index.wild(agent), key=_order, default=None)
 
-    def _view(self, agent: str | None, server: str) -> "_View":
+    def _view(self, agent: str | None, server: str) -> _View:
         named = self._default if agent is None else agent
         found = None if named is None else self._find(named)
         if found is None and (agent is None or not self._deny_on_missing):
@@ -133,7 +136,7 @@ class Agents(Sealed):
         return _Stranger(named, server, denied=self._deny_on_missing)
 
 
-def _order(compiled: "_Compiled") -> tuple[int, str]:
+def _order(compiled: _Compiled) -> tuple[int, str]:
     pattern = compiled.agent.name
     return -sum(letter not in "*?[]" for letter in pattern), pattern
 
@@ -143,7 +146,7 @@ class _Listed(Sealed):
 
     __slots__ = ("entries", "index", "key")
 
-    def __init__(self, entries: "Sequence[ListEntry]", key: str) -> None:
+    def __init__(self, entries: Sequence[ListEntry], key: str) -> None:
         self.entries = tuple(entries)
         self.key = key  # how the list is named in the configuration
         self.index: NameIndex[ListEntry] = NameIndex()
@@ -298,7 +301,7 @@ class _Stranger(_View):
         return _Answer(Verdict(DENY, reason, "unknown_agent", (ref,), suggestion), False)
 
 
-def _narrowing(table: "NameIndex[_Listed]", server: str) -> "tuple[_Listed, ...]":
+def _narrowing(table: NameIndex[_Listed], server: str) -> tuple[_Listed, ...]:
     """Return the lists that narrow a server; none where there is no entry, or only empty ones."""
     exact = table.exact(server)
     lists = (exact,) if exact is not None else tuple(sorted(table.wild(server), key=_key))
@@ -309,7 +312,7 @@ def _key(listed: _Listed) -> str:
     return listed.key
 
 
-def _first(lists: "Sequence[_Listed]", name: str) -> "tuple[_Listed, ListEntry] | None":
+def _first(lists: Sequence[_Listed], name: str) -> tuple[_Listed, ListEntry] | None:
     """Return the first entry that matches: exact names of all lists before patterns of any."""
     for listed in lists:
         exact = listed.index.exact(name)
@@ -322,7 +325,7 @@ def _first(lists: "Sequence[_Listed]", name: str) -> "tuple[_Listed, ListEntry] 
 
 
 def _answer(
-    ref: RuleRef, what: str, before: "tuple[RuleRef, ...]" = (), *, written: bool = False, suggestion: str | None = None
+    ref: RuleRef, what: str, before: tuple[RuleRef, ...] = (), *, written: bool = False, suggestion: str | None = None
 ) -> _Answer:
     allowed = ref.decision is ALLOW
     reason = (
@@ -353,7 +356,7 @@ def _is_plain(name: str | None) -> bool:
     return name is None or (name != "" and name.isascii() and name.isprintable())
 
 
-def _odd_names(agent: str | None, server: str, tool: str | None) -> "Iterator[Verdict]":
+def _odd_names(agent: str | None, server: str, tool: str | None) -> Iterator[Verdict]:
     for what, name in (("agent", agent), ("server", server), ("tool", tool)):
         odd = None if name is None else oddity(name)
         if odd is None or (

@@ -4,6 +4,10 @@ A value is tested as every reading that the server may have of it: `readings`. W
 that fit it; without, all of them. A rule that allows needs all readings to pass, one that refuses any.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.fs_rules import fold, is_under
 from byleave.core.input_schema import (
     DEEPEST_TEXT,
@@ -22,10 +26,8 @@ from byleave.core.patterns import name_matches
 from byleave.core.url import BadUrl, parse_url
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
 
     from byleave.core.input_schema import Nodes
 
@@ -48,7 +50,7 @@ _FINAL = DEEPEST_TEXT + 1  # opened so often that it is not read as anything els
 class CallArguments(Record):
     """The arguments of a call to a tool whose input schema is known."""
 
-    tree: "Any"
+    tree: Any
     schema: InputSchema
 
 
@@ -57,12 +59,10 @@ class ArgumentTest(Record):
 
     pointer: str
     test: str
-    value: "Any"
-    search: "Callable[[str], bool] | None" = (
-        None  # the compiled pattern of `regex`, and that of `glob` where it is made
-    )
+    value: Any
+    search: Callable[[str], bool] | None = None  # the compiled pattern of `regex`, and that of `glob` where it is made
 
-    def holds(self, arguments: "Any", *, granting: bool) -> bool | None:
+    def holds(self, arguments: Any, *, granting: bool) -> bool | None:
         """Whether the argument passes. A rule that allows needs every element to pass, one that denies any of them.
 
         What a test cannot be made of (an object, a path that climbs, a text that is no URL) passes no allow, and may
@@ -85,14 +85,14 @@ class ArgumentTest(Record):
             return bool(answers) and all(answers)
         return True if True in answers else None if None in answers else False
 
-    def _heard(self, value: "Any", grade: int, *, granting: bool) -> bool | None:
+    def _heard(self, value: Any, grade: int, *, granting: bool) -> bool | None:
         """Return what a reading comes to. Where only some servers read so, a clear match is worth a question."""
         answer = self._passes(value, granting=granting)
         if grade == _UNSURE:
             return None if answer else False
         return bool(answer) if grade == _UNFIT and not granting else answer
 
-    def _passes(self, value: "Any", *, granting: bool) -> bool | None:
+    def _passes(self, value: Any, *, granting: bool) -> bool | None:
         if value is _DOUBTFUL:
             return None
         if self.test == "equals":
@@ -141,7 +141,7 @@ def _host(test: ArgumentTest, text: str, *, granting: bool) -> bool | None:
     return target.host == test.value and not (granting and target.userinfo)
 
 
-_CHECKS: "dict[str, Callable[..., bool | None]]" = {
+_CHECKS: dict[str, Callable[..., bool | None]] = {
     "prefix": _prefix,
     "glob": _glob,
     "regex": _regex,
@@ -157,7 +157,7 @@ def pointer_problem(pointer: str) -> str | None:
     return None
 
 
-def _steps(pointer: str) -> "list[str]":
+def _steps(pointer: str) -> list[str]:
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
 
 
@@ -167,7 +167,7 @@ class _Walk:
     A list on the way stands for each of its elements. Nothing calls itself: a call may nest deeper than Python does.
     """
 
-    def __init__(self, steps: "list[str]", schema: InputSchema | None, *, granting: bool, expected: "Any") -> None:
+    def __init__(self, steps: list[str], schema: InputSchema | None, *, granting: bool, expected: Any) -> None:
         self._steps = steps
         self._expected = expected  # the very value that a rule refuses, if it refuses one
         self._schema = schema
@@ -175,7 +175,7 @@ class _Walk:
         self._readings = 0
         self._ahead: list[Reached] = []
 
-    def values(self, tree: "Any") -> "Iterator[tuple[Any, int]]":
+    def values(self, tree: Any) -> Iterator[tuple[Any, int]]:
         """Yield every value that the pointer reaches, and how sure it is that a server reads it so."""
         self._ahead.append((tree, 0, None if self._schema is None else self._schema.top, 0, True))
         while self._ahead:
@@ -208,7 +208,7 @@ class _Walk:
                 if self._has_a_like(value, nodes, step):
                     yield _DOUBTFUL, _SURE
 
-    def _enter_list(self, here: "Reached", step: str | None) -> None:
+    def _enter_list(self, here: Reached, step: str | None) -> None:
         value, taken, nodes, opened, sure = here
         named = _index(step, len(value))
         places = reversed(range(len(value))) if named is None else (named,)
@@ -223,7 +223,7 @@ class _Walk:
             schemas = known[min(place, len(known) - 1)]
             self._ahead.append((value[place], taken if named is None else taken + 1, schemas, opened, sure))
 
-    def _enter_object(self, here: "Reached", step: str) -> None:
+    def _enter_object(self, here: Reached, step: str) -> None:
         value, taken, nodes, opened, sure = here
         if step in value:
             schemas = None if self._schema is None else self._schema.member(nodes, step)
@@ -234,7 +234,7 @@ class _Walk:
             ):  # what is not given, or null, is what the server takes instead
                 self._ahead.append((default, taken + 1, None, _FINAL, sure))
 
-    def _has_a_like(self, tree: "dict[str, Any]", nodes: "Nodes", step: str) -> bool:
+    def _has_a_like(self, tree: dict[str, Any], nodes: Nodes, step: str) -> bool:
         """Whether another name is like the step: decoders that ignore case, and the last of them, take it for that."""
         plain = plain_name(step)
         likes = [name for name in tree if name != step and (plain_name(name) == plain or name == _PROTOTYPE)]
@@ -243,7 +243,7 @@ class _Walk:
             likes = [name for name in likes if not schema.declares(nodes, name)]
         return bool(likes)
 
-    def _read_otherwise(self, here: "Reached") -> None:
+    def _read_otherwise(self, here: Reached) -> None:
         """Put the other readings of a value on the way."""
         value, taken, nodes, _opened, _sure = here
         if isinstance(value, str):
@@ -263,7 +263,7 @@ class _Walk:
                 for each in value.values():
                     self._put(here, each, sure=False)
 
-    def _read_forgivingly(self, here: "Reached", text: str) -> None:
+    def _read_forgivingly(self, here: Reached, text: str) -> None:
         """Put what only some servers make of a text on the way: they trim it, cut it at commas, or take it for true."""
         bare, nodes = text.strip(), here[2]
         if bare != text:
@@ -274,14 +274,14 @@ class _Walk:
         elif self._schema is not None and self._schema.is_javascript and self._fits(nodes, reading=True):
             self._put(here, bool(text), sure=False)
 
-    def _is_meant(self, here: "Reached", reading: "Any") -> bool:
+    def _is_meant(self, here: Reached, reading: Any) -> bool:
         """Whether a rule speaks of a value that the schema takes for a mere text: then the server reads it itself."""
         return same(reading, self._expected) and self._fits(here[2], here[0])
 
-    def _fits(self, nodes: "Nodes", reading: "Any") -> bool:
+    def _fits(self, nodes: Nodes, reading: Any) -> bool:
         return self._schema is None or self._schema.admits(nodes, reading)
 
-    def _put(self, here: "Reached", reading: "Any", *, sure: bool = True, final: bool = False) -> None:
+    def _put(self, here: Reached, reading: Any, *, sure: bool = True, final: bool = False) -> None:
         """Put a reading where the value is. What came out of a text may hold further texts; a mere value is final."""
         _value, taken, nodes, opened, was_sure = here
         nested = not final and sure and isinstance(reading, str | list | dict)
@@ -295,7 +295,7 @@ def _index(step: str | None, length: int) -> int | None:
     return int(step)
 
 
-def _plain(value: "Any") -> str | None:
+def _plain(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and value.bit_length() > _WIDEST:

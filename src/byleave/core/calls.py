@@ -6,6 +6,10 @@ view asks. The strictest view wins. What a listing may show is decided by the sa
 Start at `decide_call`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.agents import RESOURCES, TOOLS, check_names
 from byleave.core.arguments import ANY_TOOL, UNKNOWN, CallArguments
 from byleave.core.decision import ALLOW, BUILT_IN, DENY, RuleRef, Verdict, strictest
@@ -13,10 +17,11 @@ from byleave.core.input_schema import InputSchema
 from byleave.core.match_context import MatchContext
 from byleave.core.patterns import UNSEEN, oddity, spelled
 from byleave.core.policy import NO_RULE, CompiledPolicy, with_help
+from byleave.core.rules import ruling_verdict
 from byleave.core.suggest import suggest_call_rule
+from byleave.core.url import forms
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
     from byleave.core.policy import PolicyView
 
 
-def decide_call(policy: CompiledPolicy, action: "CallAction") -> Verdict:
+def decide_call(policy: CompiledPolicy, action: CallAction) -> Verdict:
     """Return the verdict on calling a tool, or on the server itself where no tool is named."""
     arguments = action.arguments
     if action.schema is not None:
@@ -37,7 +42,7 @@ def decide_call(policy: CompiledPolicy, action: "CallAction") -> Verdict:
     return verdict if odd is None else strictest([odd, verdict]).replace(suggestion=None)
 
 
-def _in_other_spellings(policy: CompiledPolicy, subject: MatchContext) -> "Iterator[Verdict]":
+def _in_other_spellings(policy: CompiledPolicy, subject: MatchContext) -> Iterator[Verdict]:
     """Yield what denies and asks say of the names that an agent may have written with `_` for other signs.
 
     Claude Code calls `repo.delete` of `my.server` `mcp__my_server__repo_delete`. An allow is for the name as it came.
@@ -55,7 +60,7 @@ def _in_other_spellings(policy: CompiledPolicy, subject: MatchContext) -> "Itera
             yield from (each for each in (denial, ruled) if each is not None and each.decision is not ALLOW)
 
 
-def _refused_names(view: "PolicyView") -> "Iterator[tuple[str, str | None]]":
+def _refused_names(view: PolicyView) -> Iterator[tuple[str, str | None]]:
     """Yield the servers, and tools on them, that a deny or an ask names; None for every tool."""
     for agent in view.agents.agents if view.agents is not None else ():
         yield from ((entry.pattern, None) for entry in agent.deny.servers)
@@ -89,7 +94,6 @@ def _forms(kind: str, name: str) -> tuple[str, ...]:
     """Return every way in which rules may write a name: a URI has several."""
     if kind != RESOURCES:
         return (name,)
-    from byleave.core.url import forms
 
     return forms(name)
 
@@ -118,7 +122,7 @@ def could_use(policy: CompiledPolicy, agent: str | None, server: str, kind: str,
     return decide_use(policy, agent, server, kind, name).decision is not DENY
 
 
-def _could(view: "PolicyView", subject: MatchContext, server: str, tool: str | None) -> bool:
+def _could(view: PolicyView, subject: MatchContext, server: str, tool: str | None) -> bool:
     agents = view.agents
     if view.denies_only:
         return agents is None or agents.denial(subject.agent, server, TOOLS, tool) is None
@@ -139,7 +143,7 @@ def _by_all(policy: CompiledPolicy, subject: MatchContext, kind: str, name: str 
 
 def _by_view(
     policy: CompiledPolicy, subject: MatchContext, kind: str, name: str | None, what: str
-) -> "Iterator[Verdict]":
+) -> Iterator[Verdict]:
     """Yield what each view comes to. Where only denies count, a view without one is not heard."""
     for view in policy.views:
         server = subject.call[0] if subject.call is not None else ""
@@ -158,9 +162,8 @@ def _by_view(
             yield policy.unmatched(what) if ruled is None else ruled
 
 
-def _by_rules(view: "PolicyView", subject: MatchContext, what: str) -> Verdict | None:
+def _by_rules(view: PolicyView, subject: MatchContext, what: str) -> Verdict | None:
     if view.rules is None:
         return None
-    from byleave.core.rules import ruling_verdict
 
     return ruling_verdict(view.rules.decide(subject), what)

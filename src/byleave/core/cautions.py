@@ -4,12 +4,14 @@ It reads words, not meanings, and rather warns once too often: whether a command
 only where a rule is suggested.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.command_groups import GROUPS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any
 
     Table = dict[str, Any]
 
@@ -22,7 +24,7 @@ _GROUP_CAUTIONS = {
     "network": "it reaches other machines, and may send files there",
     "remote": "it reaches other machines, and may send files there",
 }
-_DELETES: "Table" = {
+_DELETES: Table = {
     "any": [
         {"command": ["rm", "rmdir", "unlink", "mkfs", "dropdb", "mv", "tee", "kill", "pkill", "killall"]},
         {"command": "git", "subcommand": ["restore", "reset", "rebase", "checkout", "filter-branch", "gc", "prune"]},
@@ -30,7 +32,7 @@ _DELETES: "Table" = {
         {"command": "rsync", "flags": ["--delete"]},
     ]
 }
-_RUNS: "Table" = {
+_RUNS: Table = {
     "any": [
         {"command": ["sh", "bash", "dash", "zsh", "fish", "ksh", "eval", "exec", "source", ".", "env", "xargs"]},
         {"command": ["python", "python2", "python3", "node", "deno", "bun", "perl", "ruby", "php", "lua", "Rscript"]},
@@ -71,7 +73,7 @@ _OWN_CAUTIONS = (
     (_RUNS, "it runs whatever its arguments, or files that can change, say"),
 )
 # What a project builds or tests may run what stands in its files; that is what the command is for.
-_PROJECT: "Table" = {
+_PROJECT: Table = {
     "any": [
         {"command": ["npm", "pnpm", "yarn", "cargo", "go", "dotnet", "swift"], "subcommand": ["test", "bench"]},
         {"command": "cargo", "subcommand": ["build", "check", "clippy", "doc"]},
@@ -86,7 +88,7 @@ _TOOL_WORDS = ("delete", "remove", "drop", "destroy", "purge", "truncate", "wipe
 
 # A rule by subcommand reaches only options that are known to be harmless, and with these no operand does harm either.
 _WIDE_GROUPS = ("read_only_git", "safe_npm", "package_listing", "tests")
-_WIDE: "dict[str, tuple[str, ...]]" = {
+_WIDE: dict[str, tuple[str, ...]] = {
     "git": ("add", "commit"),
     "cargo": ("build", "check", "clippy", "doc", "fmt"),
     "go": ("build", "vet"),
@@ -94,12 +96,12 @@ _WIDE: "dict[str, tuple[str, ...]]" = {
 }
 
 
-def command_cautions(words: "Sequence[str]") -> "list[str]":
+def command_cautions(words: Sequence[str]) -> list[str]:
     """Return what is to be known before these words may be run without a question."""
     return [*_harms(words), *([_RUNS_PROJECT] if _may_be(_PROJECT, words) else [])]
 
 
-def _harms(words: "Sequence[str]") -> "list[str]":
+def _harms(words: Sequence[str]) -> list[str]:
     found = [said for table, said in _OWN_CAUTIONS if _may_be(table, words)]
     found += [said for name, said in _GROUP_CAUTIONS.items() if _may_be(GROUPS[name], words)]
     if "/" in words[0] and not words[0].startswith(("/usr/", "/bin/")):
@@ -120,7 +122,7 @@ def call_caution(tool: str | None) -> str | None:
     return "by its name it may delete or run something" if any(word in name for word in _TOOL_WORDS) else None
 
 
-def wide_subcommand(words: "Sequence[str]") -> str | None:
+def wide_subcommand(words: Sequence[str]) -> str | None:
     """Return the subcommand that a rule may name instead of all these words; None if it is better to name them all."""
     if len(words) < 2 or _harms(words):
         return None
@@ -135,7 +137,7 @@ def wide_subcommand(words: "Sequence[str]") -> str | None:
     return subcommand if known else None
 
 
-def _may_be(table: "Table", words: "Sequence[str]") -> bool:
+def _may_be(table: Table, words: Sequence[str]) -> bool:
     """Whether the words have all that a table of a rule names, in whatever order."""
     if "any" in table:
         return any(_may_be(each, words) for each in table["any"])
@@ -156,5 +158,5 @@ def _has_flag(word: str, flag: str) -> bool:
     return word == flag or (len(flag) == 2 and word[:1] == "-" and word[:2] != "--" and flag[1] in word)
 
 
-def _listed(value: "str | list[str]") -> "Iterator[str]":
+def _listed(value: str | list[str]) -> Iterator[str]:
     yield from (value,) if isinstance(value, str) else value

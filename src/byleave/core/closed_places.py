@@ -4,6 +4,10 @@ Pure. A pattern says where to look; what was found there is decided by the rules
 earlier `allow` still opens what a later `deny` closes. The search on the disk is workspace.closed_paths's.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.decision import ALLOW
 from byleave.core.fs_rules import fold
 from byleave.core.match_context import MatchContext
@@ -11,7 +15,6 @@ from byleave.core.matchers import All, AnyOf, Not, PathMatcher
 from byleave.core.patterns import ANY_DEPTH, is_literal, name_matches
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -53,11 +56,11 @@ class PathPattern(Record):
 class CoveredPlace(Record):
     """A closed place that exists. `whole`: everything below it is closed as well."""
 
-    place: "FsTarget"
+    place: FsTarget
     path: str  # absolute, where it was found; a link's own path
     whole: bool
-    decision: "Decision"
-    rule: "CompiledRule"
+    decision: Decision
+    rule: CompiledRule
 
     @property
     def name(self) -> str:
@@ -87,7 +90,7 @@ class ClosedPlaces:
 
     def __init__(
         self,
-        policy: "CompiledPolicy",
+        policy: CompiledPolicy,
         op: str | tuple[str, ...],
         *,
         root: str,
@@ -116,7 +119,7 @@ class ClosedPlaces:
         """Whether some rule names places that it closes."""
         return bool(self.patterns)
 
-    def _opened(self, matcher: "Matcher") -> frozenset[str]:
+    def _opened(self, matcher: Matcher) -> frozenset[str]:
         """Return the names of directories below which a matcher that allows matches everything, at any depth."""
         if isinstance(matcher, AnyOf):
             return frozenset([name for each in matcher.matchers for name in self._opened(each)])
@@ -132,7 +135,7 @@ class ClosedPlaces:
         anywhere = len(names) == 3 and names[0] == names[2] == ANY_DEPTH and is_literal(names[1])
         return frozenset(names[1:2]) if anywhere else frozenset()
 
-    def decision(self, place: "FsTarget") -> "tuple[Decision, CompiledRule] | None":
+    def decision(self, place: FsTarget) -> tuple[Decision, CompiledRule] | None:
         """Return what a rule that denies or asks says of `place`, and the rule; None where it is not closed."""
         said = [
             (ruling.decision, ruling.rules[0])
@@ -142,10 +145,10 @@ class ClosedPlaces:
         ]
         return max(said, key=_strictness) if said else None
 
-    def _subject(self, place: "FsTarget", op: str) -> MatchContext:
+    def _subject(self, place: FsTarget, op: str) -> MatchContext:
         return MatchContext(self._operation or OPERATIONS[op], self._agent, op=op, file=place)
 
-    def begin(self, directory: str, selection: "Selection | None" = None) -> "Progress":
+    def begin(self, directory: str, selection: Selection | None = None) -> Progress:
         """Return the patterns that can match at or below the absolute `directory`, as far as its names match them.
 
         With a `selection`, only those that can match a file it selects.
@@ -164,25 +167,25 @@ class ClosedPlaces:
 _ANYWHERE = PathPattern((), (ANY_DEPTH,), whole=False)  # of `not`: everything has to be looked at
 
 
-def advance(progress: "Progress", name: str) -> "Progress":
+def advance(progress: Progress, name: str) -> Progress:
     """Return what remains possible below the next `name`."""
     folded = fold(name)
     return frozenset(_advanced(progress, name, folded))
 
 
-def without_opened(progress: "Progress", name: str) -> "Progress":
+def without_opened(progress: Progress, name: str) -> Progress:
     """Return what remains possible below a directory of the workspace by its own name, where rules may open it all."""
     if not any(name in pattern.opened for pattern, _at in progress):
         return progress
     return frozenset([each for each in progress if name not in each[0].opened])
 
 
-def is_match(progress: "Progress") -> bool:
+def is_match(progress: Progress) -> bool:
     """Whether the names so far match a pattern as a whole."""
     return any(_is_done(pattern, at) for pattern, at in progress)
 
 
-def is_whole(progress: "Progress") -> bool:
+def is_whole(progress: Progress) -> bool:
     """Whether the names so far match a pattern that also matches everything below them."""
     return any(
         _is_done(pattern, at) and pattern.whole and pattern.names[-1:] == (ANY_DEPTH,) for pattern, at in progress
@@ -194,7 +197,7 @@ def _is_done(pattern: PathPattern, at: int) -> bool:
     return rest >= 0 and all(name == ANY_DEPTH for name in pattern.names[rest:])
 
 
-def _advanced(progress: "Progress", name: str, folded: str) -> "Iterator[tuple[PathPattern, int]]":
+def _advanced(progress: Progress, name: str, folded: str) -> Iterator[tuple[PathPattern, int]]:
     for pattern, at in progress:
         base = pattern.base
         if at < len(base):
@@ -209,7 +212,7 @@ def _advanced(progress: "Progress", name: str, folded: str) -> "Iterator[tuple[P
             yield pattern, step + 1 + len(base)
 
 
-def _patterns(matcher: "Matcher", op: str, base: tuple[str, ...]) -> "Iterator[PathPattern]":
+def _patterns(matcher: Matcher, op: str, base: tuple[str, ...]) -> Iterator[PathPattern]:
     """Yield where a matcher that closes can match; one without a path says the same of every file: nothing to find."""
     if isinstance(matcher, PathMatcher):
         if op in matcher.ops:
@@ -225,7 +228,7 @@ def _patterns(matcher: "Matcher", op: str, base: tuple[str, ...]) -> "Iterator[P
         yield _ANYWHERE
 
 
-def _narrowest(matchers: "Iterable[Matcher]", op: str, base: tuple[str, ...]) -> "Iterator[PathPattern]":
+def _narrowest(matchers: Iterable[Matcher], op: str, base: tuple[str, ...]) -> Iterator[PathPattern]:
     """Yield the patterns of one of several matchers that all have to match: of one that names places, if one does."""
     kept: list[PathPattern] = []
     for matcher in matchers:
@@ -239,17 +242,17 @@ def _narrowest(matchers: "Iterable[Matcher]", op: str, base: tuple[str, ...]) ->
     yield from kept
 
 
-def _has_path(matcher: "Matcher") -> bool:
+def _has_path(matcher: Matcher) -> bool:
     if isinstance(matcher, All | AnyOf):
         return any(_has_path(each) for each in matcher.matchers)
     return isinstance(matcher, PathMatcher) or (isinstance(matcher, Not) and _has_path(matcher.matcher))
 
 
-def _pattern(glob: "Glob", base: tuple[str, ...]) -> PathPattern:
+def _pattern(glob: Glob, base: tuple[str, ...]) -> PathPattern:
     return PathPattern(base, tuple(fold(name) for name in glob.names))
 
 
-def _ends_alike(selection: "Selection", pattern: PathPattern) -> bool:
+def _ends_alike(selection: Selection, pattern: PathPattern) -> bool:
     last = pattern.names[-1]
     return last == ANY_DEPTH or selection.may_end_like(last)
 
@@ -258,5 +261,5 @@ def _names(path: str) -> tuple[str, ...]:
     return tuple(name for name in path.split("/") if name)
 
 
-def _strictness(said: "tuple[Decision, CompiledRule]") -> "Decision":
+def _strictness(said: tuple[Decision, CompiledRule]) -> Decision:
     return said[0]

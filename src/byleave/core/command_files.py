@@ -5,6 +5,10 @@ objection that the kernel answers in a confined run is `soft`: a tree above a cl
 time.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, FileTouch, RuleRef
 from byleave.core.file_decision import names_place
 from byleave.core.fs_rules import WRITES, FsTarget, RefusedPath
@@ -13,7 +17,6 @@ from byleave.core.matchers import All, AnyOf, CommandMatcher
 from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -35,7 +38,7 @@ _RUN_TIME = RuleRef("names known only at run time", BUILT_IN, ASK)
 class FileObjection(Record):
     """What stands against a command because of one file. `soft`: only where it does not run confined."""
 
-    decision: "Decision"
+    decision: Decision
     why: str
     ref: RuleRef
     soft: bool = False
@@ -49,7 +52,7 @@ class TouchedFile(Record):
 
 
 def check_files(
-    part: "MatchPart", table: "RuleTable", protected: "Protected", agent: str | None, *, allowing: "CompiledRule | None"
+    part: MatchPart, table: RuleTable, protected: Protected, agent: str | None, *, allowing: CompiledRule | None
 ) -> TouchedFile:
     """Decide about every file that a command names. `allowing` is the rule that allows the command, if one does."""
     files: dict[FileTouch, None] = {}
@@ -71,7 +74,7 @@ def check_files(
     return TouchedFile(tuple(files), tuple(objections))
 
 
-def _counts(file: "NamedFile", place: FsTarget, protected: "Protected") -> bool:
+def _counts(file: NamedFile, place: FsTarget, protected: Protected) -> bool:
     """Whether a name is taken for a file: what may be none has to exist, to be protected, or to be likely made."""
     if not file.perhaps or place.exists:
         return True
@@ -86,12 +89,12 @@ def file_name(place: FsTarget) -> str:
     return place.canonical if place.relative is None else place.relative or "."
 
 
-def _subject(file: "NamedFile", kind: str, agent: str | None) -> MatchContext:
+def _subject(file: NamedFile, kind: str, agent: str | None) -> MatchContext:
     place = file.place if isinstance(file.place, FsTarget) else None
     return MatchContext(OPERATIONS[kind], agent, op=kind, file=place)
 
 
-def _unresolved(file: "NamedFile", table: "RuleTable") -> "Iterator[FileObjection]":
+def _unresolved(file: NamedFile, table: RuleTable) -> Iterator[FileObjection]:
     """A name that leads to no known place: nothing to say where no rule is about such files, and they are only read."""
     if file.perhaps:
         return
@@ -108,14 +111,14 @@ def _unresolved(file: "NamedFile", table: "RuleTable") -> "Iterator[FileObjectio
 
 
 def _objections(
-    file: "NamedFile",
+    file: NamedFile,
     kind: str,
-    ruling: "RuleAnswer",
-    protected: "Protected",
+    ruling: RuleAnswer,
+    protected: Protected,
     *,
-    part: "MatchPart",
-    allowing: "CompiledRule | None",
-) -> "Iterator[FileObjection]":
+    part: MatchPart,
+    allowing: CompiledRule | None,
+) -> Iterator[FileObjection]:
     place = file.place
     assert isinstance(place, FsTarget)  # noqa: S101 -- the caller has looked
     if (
@@ -142,14 +145,14 @@ def _objections(
 
 
 def _guarded(
-    file: "NamedFile",
+    file: NamedFile,
     place: FsTarget,
-    protected: "Protected",
-    rules: "tuple[CompiledRule, ...]",
+    protected: Protected,
+    rules: tuple[CompiledRule, ...],
     *,
-    part: "MatchPart",
-    allowing: "CompiledRule | None",
-) -> "Iterator[FileObjection]":
+    part: MatchPart,
+    allowing: CompiledRule | None,
+) -> Iterator[FileObjection]:
     """What byleave obeys is denied by name. Another protected place, or a directory that holds one, asks."""
     if file.whole:  # no sandbox keeps the workspace from what runs in it
         yield FileObjection(ASK, f"it removes {quoted(file_name(place))} and with it the whole workspace", _WHOLE)
@@ -182,18 +185,18 @@ def _guarded(
         yield _keeping(above, ASK).replace(why=why, soft=True)
 
 
-def _keeping(protection: "Protection", decision: "Decision") -> FileObjection:
+def _keeping(protection: Protection, decision: Decision) -> FileObjection:
     ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, decision)
     return FileObjection(decision, f"it writes {shown(protection.place)}, which is protected", ref)
 
 
-def _spells(matcher: "Matcher", part: "MatchPart") -> bool:
+def _spells(matcher: Matcher, part: MatchPart) -> bool:
     """Whether a rule spells the whole command out, and so the place in it."""
     subject = MatchContext("execute", None, part)
     return any(each.args is not None and each.args[-1:] != ("**",) for each in leaves(matcher, subject))
 
 
-def leaves(matcher: "Matcher", subject: MatchContext) -> "Iterator[CommandMatcher]":
+def leaves(matcher: Matcher, subject: MatchContext) -> Iterator[CommandMatcher]:
     """Yield the command matchers that make this one match."""
     if isinstance(matcher, CommandMatcher):
         yield matcher

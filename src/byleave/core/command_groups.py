@@ -4,23 +4,24 @@ A group holds only what its name says. `read_only_git` has `git branch -a` in it
 `git branch x`; options that execute or write are outside of every group unless a rule says `options = "any"`.
 """
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
     Table = dict[str, Any]
 
 
-def _git(subcommand: "str | list[str]", **more: "Any") -> "Table":
+def _git(subcommand: str | list[str], **more: Any) -> Table:
     return {"command": "git", "subcommand": subcommand, **more}
 
 
-def _without(table: "Table", *flags: str) -> "Table":
+def _without(table: Table, *flags: str) -> Table:
     """Return the table less the forms that any of the flags makes of it."""
     return {"all": [table, {"not": {"any": [{**_program(table), "flags": [flag]} for flag in flags]}}]}
 
 
-def _program(table: "Table") -> "Table":
+def _program(table: Table) -> Table:
     return {key: table[key] for key in ("command", "subcommand") if key in table}
 
 
@@ -46,7 +47,7 @@ _RECURSIVELY = [
 ]
 _INSTALLS = ("install", "i", "add", "remove", "rm", "uninstall", "un")
 
-GROUPS: "dict[str, Table]" = {
+GROUPS: dict[str, Table] = {
     "read_only_git": {
         "any": [
             _git(

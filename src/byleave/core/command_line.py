@@ -3,6 +3,11 @@
 Pure: the line arrives read (shell) and its paths resolved. A line that was not understood is never allowed.
 """
 
+from __future__ import annotations
+
+from shlex import join
+from typing import TYPE_CHECKING
+
 from byleave.core.command_files import check_files, file_name, leaves
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, CODES, DENY, VERBS, FileTouch, PartVerdict, RuleRef, Verdict
 from byleave.core.file_decision import names_place
@@ -25,7 +30,6 @@ from byleave.core.suggest import suggest_command_rule, suggest_path_rule
 from byleave.record import Record
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
@@ -50,7 +54,7 @@ class Redirection(Record):
 
     text: str
     writes: bool
-    place: "FsTarget | RefusedPath | None"
+    place: FsTarget | RefusedPath | None
 
 
 class CommandLine(Record):
@@ -60,7 +64,7 @@ class CommandLine(Record):
     """
 
     text: str
-    parts: "tuple[MatchPart, ...]" = ()
+    parts: tuple[MatchPart, ...] = ()
     argvs: tuple[tuple[str | None, ...], ...] = ()
     redirections: tuple[Redirection, ...] = ()
     problem: str | None = None
@@ -86,7 +90,7 @@ class _Answer(Record):
     """
 
     text: str
-    decision: "Decision | None"
+    decision: Decision | None
     why: str
     ref: RuleRef = NO_RULE
     code: str = "ok"
@@ -102,7 +106,7 @@ class _Answer(Record):
 def decide_line(
     line: CommandLine,
     table: RuleTable,
-    protected: "Protected",
+    protected: Protected,
     agent: str | None = None,
     confining: ConfinePolicy = UNCONFINED,
 ) -> Verdict:
@@ -139,8 +143,8 @@ def decide_line(
 
 
 def _answers(
-    line: CommandLine, table: RuleTable, protected: "Protected", agent: str | None
-) -> "tuple[list[_Answer], list[tuple[FileTouch, ...]]]":
+    line: CommandLine, table: RuleTable, protected: Protected, agent: str | None
+) -> tuple[list[_Answer], list[tuple[FileTouch, ...]]]:
     """Return what is said of every command, of the files that it names, and of every redirection; the files by part."""
     files: list[tuple[FileTouch, ...]] = []
     answers: list[_Answer] = []
@@ -156,7 +160,7 @@ def _answers(
 
 
 def _outside(
-    line: CommandLine, table: RuleTable, answers: "list[_Answer]", files: "list[tuple[FileTouch, ...]]"
+    line: CommandLine, table: RuleTable, answers: list[_Answer], files: list[tuple[FileTouch, ...]]
 ) -> Verdict:
     """Decide a line with `byleave outside`: an ask that no rule allows, or a deny.
 
@@ -188,13 +192,13 @@ def _outside(
     return Verdict(first.decision or ASK, _reason(first), first.code, refs, parts=parts, sandbox=(False, False))
 
 
-def _worded(line: CommandLine, table: RuleTable) -> "CompiledRule | None":
+def _worded(line: CommandLine, table: RuleTable) -> CompiledRule | None:
     """Return a deny rule all of whose words stand in a text that was not understood."""
     rules = [rule for rule in table.rules if rule.outcome is DENY]
     return next((rule for rule in rules if any(line.loose_words.issuperset(words) for words in rule.words)), None)
 
 
-def _held_repositories(line: CommandLine) -> "Iterator[_Answer]":
+def _held_repositories(line: CommandLine) -> Iterator[_Answer]:
     """Yield an ask for each command that makes a repository where a confined run cannot: it would only fail.
 
     After a yes it runs outside of the sandbox if it is the whole line, so that nothing else goes along.
@@ -206,7 +210,6 @@ def _held_repositories(line: CommandLine) -> "Iterator[_Answer]":
         why = (
             "it writes the configuration and the hooks of a repository, which are protected: in a confined run it fails"
         )
-        from shlex import join  # which loads much, and few lines need it
 
         argv = [word for word in line.argvs[number] if word is not None]
         command = join(argv) if len(argv) == len(line.argvs[number]) else "git init"
@@ -229,7 +232,7 @@ class _Way(Record):
     required: bool
 
 
-def _way(answers: "Sequence[_Answer]", confining: ConfinePolicy) -> _Way:
+def _way(answers: Sequence[_Answer], confining: ConfinePolicy) -> _Way:
     """One part that runs confined confines the whole line; it runs plainly only where every rule says so."""
     confinements = [_confinement(answer.sandbox, confining.mode) for answer in answers if answer.runs]
     required = "required" in confinements
@@ -268,26 +271,26 @@ def _held_by_kernel(answer: _Answer) -> _Answer:
     )
 
 
-def _part_verdicts(answers: "Sequence[_Answer]", files: "Sequence[tuple[FileTouch, ...]]") -> tuple[PartVerdict, ...]:
+def _part_verdicts(answers: Sequence[_Answer], files: Sequence[tuple[FileTouch, ...]]) -> tuple[PartVerdict, ...]:
     said_of: list[list[_Answer]] = [[] for _ in files]
     for answer in answers:
         said_of[answer.part].append(answer)
     return tuple(_part_verdict(own, touched) for own, touched in zip(said_of, files, strict=True))
 
 
-def _part_verdict(own: "Sequence[_Answer]", files: "tuple[FileTouch, ...]") -> PartVerdict:
+def _part_verdict(own: Sequence[_Answer], files: tuple[FileTouch, ...]) -> PartVerdict:
     """Return what one command came to: the strictest of what was said of it and of the files that it names."""
     first = max(own, key=_strictness)
     return PartVerdict(shown(own[0].text), first.decision or ALLOW, first.why, first.ref, files)
 
 
-def _of_file(part: "MatchPart", objection: "FileObjection") -> _Answer:
+def _of_file(part: MatchPart, objection: FileObjection) -> _Answer:
     return _Answer(
         part.text, objection.decision, objection.why, objection.ref, CODES[objection.decision], objection.soft
     )
 
 
-def _suggestion(line: CommandLine, answers: "Sequence[_Answer]") -> str | None:
+def _suggestion(line: CommandLine, answers: Sequence[_Answer]) -> str | None:
     """Return the rules that would let the whole line run; None where a rule would not be enough."""
     blocks: list[str | None] = []
     for answer in answers:
@@ -304,7 +307,7 @@ def _suggestion(line: CommandLine, answers: "Sequence[_Answer]") -> str | None:
     return "\n\n".join(dict.fromkeys(block for block in blocks if block is not None))
 
 
-def _is_placed(part: "MatchPart") -> bool:
+def _is_placed(part: MatchPart) -> bool:
     """Whether the name of the program means to a rule what it means here."""
     return part.at_root or part.name is None or "/" not in part.name or part.name.startswith("/")
 
@@ -321,10 +324,10 @@ class _OfCommand(Record):
     """What was said of one command, and the rule that allows it, if one does."""
 
     answer: _Answer
-    allowing: "CompiledRule | None" = None
+    allowing: CompiledRule | None = None
 
 
-def _commands(line: CommandLine, table: RuleTable, agent: str | None) -> "Iterator[_OfCommand]":
+def _commands(line: CommandLine, table: RuleTable, agent: str | None) -> Iterator[_OfCommand]:
     rulings: list[RuleAnswer] = []
     for number, part in enumerate(line.parts):
         subject = MatchContext("execute", agent, part)
@@ -358,7 +361,7 @@ def _of_command(line: CommandLine, number: int, ruling: RuleAnswer, *, transpare
     return decided
 
 
-def _named_by_wrapper(part: "MatchPart", wrapper: "MatchPart", ruling: RuleAnswer) -> RuleAnswer | None:
+def _named_by_wrapper(part: MatchPart, wrapper: MatchPart, ruling: RuleAnswer) -> RuleAnswer | None:
     """A rule that allows a wrapper with this very child covers the child's name, not its dangerous options."""
     if ruling.decision is not ALLOW or part.name is None or "/" in part.name:
         return None
@@ -371,13 +374,13 @@ def _named_by_wrapper(part: "MatchPart", wrapper: "MatchPart", ruling: RuleAnswe
     return RuleAnswer(ALLOW, (rule,)) if beyond is None else RuleAnswer(None, (), beyond)
 
 
-def _named_children(matcher: CommandMatcher) -> "Sequence[str]":
+def _named_children(matcher: CommandMatcher) -> Sequence[str]:
     return matcher.subcommands or (matcher.args or ())[:1]
 
 
 def _redirections(
-    line: CommandLine, table: RuleTable, protected: "Protected", agent: str | None
-) -> "Iterator[tuple[_Answer, FileTouch | None]]":
+    line: CommandLine, table: RuleTable, protected: Protected, agent: str | None
+) -> Iterator[tuple[_Answer, FileTouch | None]]:
     for redirection in line.redirections:
         place = redirection.place
         if place is None or isinstance(place, RefusedPath):
@@ -396,7 +399,7 @@ def _redirections(
 
 
 def _redirection(
-    redirection: Redirection, place: FsTarget, table: RuleTable, protected: "Protected", agent: str | None
+    redirection: Redirection, place: FsTarget, table: RuleTable, protected: Protected, agent: str | None
 ) -> _Answer:
     op = ("update" if place.exists else "create") if redirection.writes else "read"
     subject = MatchContext("edit" if redirection.writes else "read", agent, op=op, file=place)
@@ -428,7 +431,7 @@ def _from_ruling(text: str, ruling: RuleAnswer) -> _Answer:
     return _Answer(text, decision, ruling.why, ruling.refs[0], CODES[decision], also=ruling.refs[1:])
 
 
-def names_guarded(words: "AbstractSet[str]") -> bool:
+def names_guarded(words: AbstractSet[str]) -> bool:
     """Whether loose words could be a command of byleave that changes what is trusted."""
     if "byleave" not in words:
         return False
@@ -464,7 +467,7 @@ def _unread(line: CommandLine, table: RuleTable, confining: ConfinePolicy, agent
     return Verdict(ASK, reason, "unparsed", (ref,), sandbox=(confined, confined and "required" in ways))
 
 
-def spellings(matcher: "Matcher") -> tuple[tuple[str, ...], ...]:
+def spellings(matcher: Matcher) -> tuple[tuple[str, ...], ...]:
     """Return the sets of literals that name what a matcher is about: program, subcommand, flags."""
     if isinstance(matcher, CommandMatcher):
         args = [word for word in matcher.args or () if word != "**"]
@@ -485,7 +488,7 @@ def spellings(matcher: "Matcher") -> tuple[tuple[str, ...], ...]:
     return ()
 
 
-def _joined(known: "list[tuple[tuple[str, ...], ...]]") -> tuple[tuple[str, ...], ...]:
+def _joined(known: list[tuple[tuple[str, ...], ...]]) -> tuple[tuple[str, ...], ...]:
     """Return every way to take one spelling of each; where there are too many, the first matcher's alone."""
     ways: tuple[tuple[str, ...], ...] = ((),)
     for spelled in known:

@@ -3,11 +3,14 @@
 A program is matched as it was written: `cargo` is neither `./cargo` nor `/x/cargo`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.decision import BUILT_IN, DENY, INLINE, RuleRef, ref_to
 from byleave.record import Record, Sealed, frozen_mapping
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -35,11 +38,11 @@ class CommandRule(Record):
 class CommandTable(Sealed):
     """All command rules of one tool. The cost of a match is the number of arguments, not of rules."""
 
-    def __init__(self, rules: "Sequence[CommandRule]") -> None:
+    def __init__(self, rules: Sequence[CommandRule]) -> None:
         self.rules = frozen_mapping({rule.program: rule for rule in rules})
         self._programs = {rule.program: _Arguments(rule) for rule in rules}
 
-    def match(self, program: str, args: "Sequence[str]") -> tuple[CommandRule | None, bool]:
+    def match(self, program: str, args: Sequence[str]) -> tuple[CommandRule | None, bool]:
         """Return the rule of the program, if it is listed, and whether its arguments are allowed."""
         known = self._programs.get(program)
         if known is None:
@@ -71,7 +74,7 @@ class _Arguments(Sealed):
 NO_COMMAND_RULE = RuleRef("no access.commands entry lists it", BUILT_IN, DENY)
 
 
-def args_problem(args: "Sequence[Sequence[str]]") -> str | None:
+def args_problem(args: Sequence[Sequence[str]]) -> str | None:
     """Say what is wrong with the argument lists of a command rule, or None."""
     for words in args:
         if ANYTHING in words[:-1]:

@@ -6,6 +6,10 @@ the action names. Each family answers by its own precedence; the strictest answe
 Start at `decide`. Files are decided in `file_decision`, commands in `command_line`, calls in `calls`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.access import PUBLIC, Default
 from byleave.core.action import (
     SUBSTITUTE,
@@ -19,20 +23,23 @@ from byleave.core.action import (
     SpawnAction,
     UrlAction,
 )
+from byleave.core.calls import decide_call
+from byleave.core.command_line import ConfinePolicy, decide_line
 from byleave.core.decision import ALLOW, BUILT_IN, DENY, VERBS, RuleRef, Verdict, strictest
 from byleave.core.file_decision import decide_file, decide_move, decide_search
+from byleave.core.match_context import MatchContext
+from byleave.core.matchers import OPERATIONS
 from byleave.core.net_rules import decide_net, may_dial, refuse_public
 from byleave.core.policy import NO_RULE
+from byleave.core.rules import RuleTable
 from byleave.core.self_protection import HOW_TO_ASK, changes_trust, guarded_because, runs_outside
 from byleave.core.suggest import suggest_command, suggest_env, suggest_net, suggest_url_rule
 from byleave.core.url import BadUrl, parse_url
 from byleave.errors import InputError
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from byleave.core.action import Action
     from byleave.core.command_line import CommandLine
@@ -45,9 +52,9 @@ if TYPE_CHECKING:
 
 
 def decide(
-    policy: "CompiledPolicy",
-    action: "Action",
-    places: "tuple[Place | CommandLine | SearchedFiles, ...]" = (),
+    policy: CompiledPolicy,
+    action: Action,
+    places: tuple[Place | CommandLine | SearchedFiles, ...] = (),
     *,
     confines: bool = False,
 ) -> Verdict:
@@ -65,7 +72,7 @@ def decide(
     return decide_kind(policy, action, places)
 
 
-def _url(policy: "CompiledPolicy", action: UrlAction, _places: "tuple[Place, ...]") -> Verdict:
+def _url(policy: CompiledPolicy, action: UrlAction, _places: tuple[Place, ...]) -> Verdict:
     target = parse_url(action.url)
     if action.tool is not None:
         policy.tool(action.tool)
@@ -85,17 +92,16 @@ def _url(policy: "CompiledPolicy", action: UrlAction, _places: "tuple[Place, ...
     return verdict if ruled is None else strictest([verdict, ruled])
 
 
-def _url_by_rules(policy: "CompiledPolicy", action: UrlAction, target: "Target") -> Verdict | None:
+def _url_by_rules(policy: CompiledPolicy, action: UrlAction, target: Target) -> Verdict | None:
     if next(policy.rule_tables(), None) is None:
         return None
-    from byleave.core.match_context import MatchContext
 
     subject = MatchContext("fetch", action.agent, url=target, method=action.method)
     what = f"reaching {target.scheme}://{shown(target.host)}"
     return policy.by_rules(subject, what, silent=action.tool is not None)
 
 
-def _url_by(tool: "ToolPolicy", target: "Any", address: str | None) -> "Answer":
+def _url_by(tool: ToolPolicy, target: Any, address: str | None) -> Answer:
     table = tool.access.net
     where = f"{target.scheme}://{shown(target.host)}{target.shown_port}"
     if isinstance(table, Default):
@@ -124,14 +130,14 @@ def _url_by(tool: "ToolPolicy", target: "Any", address: str | None) -> "Answer":
     return Verdict(ALLOW, f"reaching {where} is allowed by the rule `{ref.rule}`", "ok", (ref,)), True
 
 
-def _env(policy: "CompiledPolicy", action: EnvAction, _places: "tuple[Place, ...]") -> Verdict:
+def _env(policy: CompiledPolicy, action: EnvAction, _places: tuple[Place, ...]) -> Verdict:
     substitutes = action.way == SUBSTITUTE
     if action.tool is None:
         return policy.unmatched(f"{'using' if substitutes else 'reading'} the variable {shown(action.name)}")
     return policy.strictest(action.tool, lambda known: _env_by(known, action.name, substitutes=substitutes))
 
 
-def _env_by(tool: "ToolPolicy", name: str, *, substitutes: bool) -> "Answer":
+def _env_by(tool: ToolPolicy, name: str, *, substitutes: bool) -> Answer:
     """Decide about a variable. What may be read may be substituted, too, but not the other way round."""
     table = tool.access.env
     what = f"{'using' if substitutes else 'reading'} the variable {quoted(name)}"
@@ -154,7 +160,7 @@ def _env_by(tool: "ToolPolicy", name: str, *, substitutes: bool) -> "Answer":
 _ENV_NAMES = RuleRef("names of variables", BUILT_IN, DENY)
 
 
-def _spawn(policy: "CompiledPolicy", action: SpawnAction, _places: "tuple[Place, ...]") -> Verdict:
+def _spawn(policy: CompiledPolicy, action: SpawnAction, _places: tuple[Place, ...]) -> Verdict:
     if action.tool is not None:
         policy.tool(action.tool)
     argv = (action.program, *action.args)
@@ -167,7 +173,7 @@ def _spawn(policy: "CompiledPolicy", action: SpawnAction, _places: "tuple[Place,
     return policy.strictest(action.tool, lambda known: _spawn_by(known, action))
 
 
-def _spawn_by(tool: "ToolPolicy", action: SpawnAction) -> "Answer":
+def _spawn_by(tool: ToolPolicy, action: SpawnAction) -> Answer:
     table = tool.access.commands
     what = f"starting {shown(action.program)}"
     if isinstance(table, Default):
@@ -186,12 +192,10 @@ def _spawn_by(tool: "ToolPolicy", action: SpawnAction) -> "Answer":
     return Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggestion), rule is not None
 
 
-def _command(policy: "CompiledPolicy", action: CommandAction, places: "tuple[Any, ...]", *, confines: bool) -> Verdict:
+def _command(policy: CompiledPolicy, action: CommandAction, places: tuple[Any, ...], *, confines: bool) -> Verdict:
     """Decide a command line; it arrives read and resolved as the one place of the action."""
     if not places:
         return policy.unmatched("the command")
-    from byleave.core.command_line import ConfinePolicy, decide_line
-    from byleave.core.rules import RuleTable
 
     (line,) = places
     tables = list(policy.rule_tables()) or [RuleTable(())]
@@ -199,16 +203,11 @@ def _command(policy: "CompiledPolicy", action: CommandAction, places: "tuple[Any
     return strictest([decide_line(line, table, policy.protected, action.agent, confining) for table in tables])
 
 
-def _call(policy: "CompiledPolicy", action: CallAction, _places: "tuple[Place, ...]") -> Verdict:
-    from byleave.core.calls import decide_call
-
+def _call(policy: CompiledPolicy, action: CallAction, _places: tuple[Place, ...]) -> Verdict:
     return decide_call(policy, action)
 
 
-def _other(policy: "CompiledPolicy", action: OtherAction, _places: "tuple[Place, ...]") -> Verdict:
-    from byleave.core.match_context import MatchContext
-    from byleave.core.matchers import OPERATIONS
-
+def _other(policy: CompiledPolicy, action: OtherAction, _places: tuple[Place, ...]) -> Verdict:
     operation = action.name if action.name in OPERATIONS else "other"
     subject = MatchContext(operation, action.agent, other=action.name)
     thinks = action.name == "think"
@@ -232,7 +231,7 @@ def _by_default(default: Default, what: str, suggestion: str | None) -> Verdict:
     )
 
 
-_BY_KIND: "dict[type, Callable[[CompiledPolicy, Any, tuple[Any, ...]], Verdict]]" = {
+_BY_KIND: dict[type, Callable[[CompiledPolicy, Any, tuple[Any, ...]], Verdict]] = {
     FileAction: decide_file,
     MoveAction: decide_move,
     SearchAction: decide_search,

@@ -4,41 +4,35 @@
 the verdict itself and never look at the rules a second time. What an allow permits to be done: `permit`.
 """
 
+from __future__ import annotations
+
+from binascii import b2a_base64
+from enum import IntEnum
+from typing import Any, Protocol
+
 from byleave.record import Record
 from byleave.text import sentence_list, shown
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, ClassVar, Protocol
 
-    class Written(Protocol):
-        """A rule, and where it is written."""
+class Written(Protocol):
+    """A rule, and where it is written."""
 
-        @property
-        def text(self) -> str: ...
+    @property
+    def text(self) -> str: ...
 
-        @property
-        def source(self) -> str: ...
+    @property
+    def source(self) -> str: ...
 
 
 WORDS = ("allow", "ask", "deny")
 
 
-class Decision(int):
-    """Ordered by strictness, so the strictest of several is simply `max`. There are three, and no more.
+class Decision(IntEnum):
+    """Ordered by strictness, so the strictest of several is simply `max`. There are three, and no more."""
 
-    Not an IntEnum: importing `enum` would cost every start nearly half an interpreter.
-    """
-
-    __slots__ = ()
-
-    ALLOW: "ClassVar[Decision]"
-    ASK: "ClassVar[Decision]"
-    DENY: "ClassVar[Decision]"
-
-    def __new__(cls, value: int) -> "Decision":  # noqa: PYI034 -- there is no subclass
-        """Return the one decision of this strictness."""
-        return _DECISIONS[value] if value in (0, 1, 2) else _no_decision(value)
+    ALLOW = 0
+    ASK = 1
+    DENY = 2
 
     @property
     def word(self) -> str:
@@ -46,21 +40,13 @@ class Decision(int):
         return WORDS[self]
 
     def __repr__(self) -> str:
-        return f"Decision.{WORDS[self].upper()}"
+        return f"Decision.{self.name}"
 
     def __str__(self) -> str:
         return WORDS[self]
 
-    def __reduce__(self) -> "tuple[type[Decision], tuple[int]]":
-        return Decision, (int(self),)
 
-
-def _no_decision(value: int) -> Decision:
-    raise ValueError(f"{value} is no decision")
-
-
-_DECISIONS = tuple(int.__new__(Decision, value) for value in range(3))
-ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY = _DECISIONS
+ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
 
 VERBS = {ALLOW: "is allowed", ASK: "needs your approval", DENY: "is denied"}  # of a reason: `"git push" is denied: ...`
 CODES = {ALLOW: "ok", ASK: "no_match", DENY: "denied"}
@@ -115,14 +101,14 @@ class Verdict(Record):
         return self.decision is ALLOW
 
 
-def ref_to(rule: "Written | None", *, allowed: bool, missing: RuleRef) -> RuleRef:
+def ref_to(rule: Written | None, *, allowed: bool, missing: RuleRef) -> RuleRef:
     """Return the reference to a rule that a verdict carries; `missing` stands for a rule that is not there."""
     if rule is None:
         return missing
     return RuleRef(rule.text, rule.source, ALLOW if allowed else DENY)
 
 
-def strictest(verdicts: "list[Verdict]") -> Verdict:
+def strictest(verdicts: list[Verdict]) -> Verdict:
     """Return the strictest verdict, with the rules of the others behind its own."""
     if len(verdicts) == 1:
         return verdicts[0]
@@ -135,7 +121,7 @@ def strictest(verdicts: "list[Verdict]") -> Verdict:
     return first.replace(because=because, sandbox=sandbox)
 
 
-def verdict_tree(verdict: Verdict) -> "dict[str, Any]":
+def verdict_tree(verdict: Verdict) -> dict[str, Any]:
     """Return the verdict in the JSON shape that other programs rely on."""
     tree: dict[str, Any] = {
         "decision": WORDS[verdict.decision],
@@ -160,7 +146,7 @@ def verdict_tree(verdict: Verdict) -> "dict[str, Any]":
     return tree
 
 
-def shared_tree(verdict: Verdict, root: str) -> "dict[str, Any]":
+def shared_tree(verdict: Verdict, root: str) -> dict[str, Any]:
     """Return the verdict as others may see it (agents, tools, records): where a mount leads is the user's own affair.
 
     A place outside the workspace at `root` is left out, and with it a suggestion that would name it.
@@ -180,7 +166,7 @@ def _shared_part(part: PartVerdict) -> PartVerdict:
     return part.replace(files=tuple(file for file in part.files if not file.path.startswith("/")))
 
 
-def _part_tree(part: PartVerdict) -> "dict[str, Any]":
+def _part_tree(part: PartVerdict) -> dict[str, Any]:
     tree: dict[str, Any] = {
         "text": part.text,
         "decision": WORDS[part.decision],
@@ -203,7 +189,6 @@ def named_path(key: str, path: str) -> dict[str, str]:
     """Return a path for JSON; a name that is not UTF-8 is escaped, and its bytes stand beside it in base64."""
     if _is_utf8(path):
         return {key: path}
-    from binascii import b2a_base64
 
     try:
         raw = b2a_base64(path.encode("utf-8", "surrogateescape"), newline=False).decode()

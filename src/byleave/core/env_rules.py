@@ -1,10 +1,13 @@
 """Environment rules: exact names, and prefixes that end in `*`. Longest literal decides; on a tie, exact, then last."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.decision import BUILT_IN, DENY, INLINE, RuleRef, ref_to
 from byleave.record import Record, Sealed
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,7 +33,7 @@ class EnvRule(Record):
 class EnvTable(Sealed):
     """All environment rules of one tool: one look-up per length of prefix that occurs."""
 
-    def __init__(self, rules: "Sequence[EnvRule]") -> None:
+    def __init__(self, rules: Sequence[EnvRule]) -> None:
         self.rules = tuple(rules)
         self._exact = {rule.name: rule for rule in rules if not rule.name.endswith("*")}
         self._prefix = {rule.name[:-1]: rule for rule in rules if rule.name.endswith("*")}

@@ -3,18 +3,22 @@
 Pure: paths arrive resolved. Called by `decide`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.access import Default
 from byleave.core.action import CAPABILITY_OF, FileAction, MoveAction, SearchAction
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, VERBS, RuleRef, Verdict, strictest
 from byleave.core.fs_rules import WRITES, FsTable, FsTarget, RefusedPath, is_under
+from byleave.core.match_context import MatchContext
+from byleave.core.matchers import All, AnyOf, PathMatcher
 from byleave.core.policy import NO_RULE
+from byleave.core.search import decide_selected
 from byleave.core.suggest import suggest_fs, suggest_path_rule
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from byleave.core.action import Action
     from byleave.core.fs_rules import FsAnswer, FsRule
     from byleave.core.matchers import Matcher
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 _RESOLUTION = RuleRef("how paths are resolved", BUILT_IN, DENY)
 
 
-def decide_file(policy: "CompiledPolicy", action: "FileAction", places: "tuple[Place, ...]") -> Verdict:
+def decide_file(policy: CompiledPolicy, action: FileAction, places: tuple[Place, ...]) -> Verdict:
     """Decide about one path; deleting a directory touches everything below it."""
     (place,) = places
     tree = action.kind == "delete" and isinstance(place, FsTarget) and place.directory
@@ -34,25 +38,24 @@ def decide_file(policy: "CompiledPolicy", action: "FileAction", places: "tuple[P
     return _decide(policy, place, _Touch(action.kind, action.path, action.tool, below=below, agent=action.agent))
 
 
-def decide_reading_all(policy: "CompiledPolicy", path: str, tool: str, place: FsTarget) -> Verdict:
+def decide_reading_all(policy: CompiledPolicy, path: str, tool: str, place: FsTarget) -> Verdict:
     """Decide about reading a place and everything below it."""
     return _decide(policy, place, _Touch("read", path, tool, below="read" if place.directory else None))
 
 
-def decide_search(policy: "CompiledPolicy", action: "SearchAction", places: "tuple[Any, ...]") -> Verdict:
+def decide_search(policy: CompiledPolicy, action: SearchAction, places: tuple[Any, ...]) -> Verdict:
     """Decide a search as a read of where it starts, and of what it can select there, if that was looked for."""
     touch = _Touch("read", action.path, action.tool, agent=action.agent, operation="search")
     place, *looked = places
     verdict = _decide(policy, place, touch)
     if verdict.decision is DENY or not looked or isinstance(place, RefusedPath):
         return verdict
-    from byleave.core.search import decide_selected
 
     selected = decide_selected(looked[0], place, f"searching {_named(place, touch)}")
     return verdict if selected is None else with_grants(policy, action, strictest([selected, verdict]))
 
 
-def decide_move(policy: "CompiledPolicy", action: "MoveAction", places: "tuple[Place, ...]") -> Verdict:
+def decide_move(policy: CompiledPolicy, action: MoveAction, places: tuple[Place, ...]) -> Verdict:
     """Decide a move: delete here, create or update there; a directory takes everything below it along."""
     source, target = places
     tree = isinstance(source, FsTarget) and source.directory
@@ -99,11 +102,11 @@ class _Touch:
         """Whether the name itself goes, or comes to stand for something else."""
         return self.kind == "delete" or self.operation == "move"
 
-    def is_withheld_by(self, rule: "FsRule") -> bool:
+    def is_withheld_by(self, rule: FsRule) -> bool:
         return not rule.grants(self.capability) or (self.below is not None and not rule.grants(self.below))
 
 
-def with_grants(policy: "CompiledPolicy", action: "Action", verdict: Verdict) -> Verdict:
+def with_grants(policy: CompiledPolicy, action: Action, verdict: Verdict) -> Verdict:
     """Return a denial about files with the paths that do grant what was denied; every other verdict as it is."""
     if verdict.decision is not DENY or verdict.grants is not None:
         return verdict
@@ -113,7 +116,7 @@ def with_grants(policy: "CompiledPolicy", action: "Action", verdict: Verdict) ->
     return verdict.replace(grants=_grants(policy, kind, action.tool))
 
 
-def _grants(policy: "CompiledPolicy", kind: str, tool: str | None) -> tuple[str, ...]:
+def _grants(policy: CompiledPolicy, kind: str, tool: str | None) -> tuple[str, ...]:
     """Return the paths at which this is granted: by the tool's own rules, without a tool by `rules`."""
     if tool is None:
         return tuple(dict.fromkeys(path for table in policy.rule_tables() for path in table.grants(kind)))
@@ -123,7 +126,7 @@ def _grants(policy: "CompiledPolicy", kind: str, tool: str | None) -> tuple[str,
     return known.access.grants(CAPABILITY_OF[kind])
 
 
-def _decide(policy: "CompiledPolicy", place: "Place", touch: _Touch) -> Verdict:
+def _decide(policy: CompiledPolicy, place: Place, touch: _Touch) -> Verdict:
     """Decide one touch; a denial names the paths at which it would be granted."""
     verdict = _decide_touch(policy, place, touch)
     if verdict.decision is not DENY or verdict.grants is not None:
@@ -131,7 +134,7 @@ def _decide(policy: "CompiledPolicy", place: "Place", touch: _Touch) -> Verdict:
     return verdict.replace(grants=_grants(policy, touch.kind, touch.tool))
 
 
-def _decide_touch(policy: "CompiledPolicy", place: "Place", touch: _Touch) -> Verdict:
+def _decide_touch(policy: CompiledPolicy, place: Place, touch: _Touch) -> Verdict:
     tool = touch.tool
     if tool is not None:
         policy.tool(tool)
@@ -150,19 +153,16 @@ def _decide_touch(policy: "CompiledPolicy", place: "Place", touch: _Touch) -> Ve
     return verdict if ruled is None else strictest([verdict, ruled.replace(canonical=place.canonical)])
 
 
-def _ruled(policy: "CompiledPolicy", place: FsTarget, touch: _Touch, *, silent: bool) -> Verdict | None:
+def _ruled(policy: CompiledPolicy, place: FsTarget, touch: _Touch, *, silent: bool) -> Verdict | None:
     """Ask the ordered rules about this touch."""
     if silent and next(policy.rule_tables(), None) is None:
         return None
-    from byleave.core.match_context import MatchContext
 
     subject = MatchContext(touch.operation, touch.agent, op=touch.kind, file=place, below=touch.below is not None)
     return policy.by_rules(subject, f"{touch.kind} on {_named(place, touch)}", silent=silent)
 
 
-def _by_rules_alone(
-    policy: "CompiledPolicy", place: FsTarget, touch: _Touch, protection: "Protection | None"
-) -> Verdict:
+def _by_rules_alone(policy: CompiledPolicy, place: FsTarget, touch: _Touch, protection: Protection | None) -> Verdict:
     """No tool was named, so only `rules` answer; a protected place asks unless a rule names it."""
     ruled = _ruled(policy, place, touch, silent=False)
     if ruled is None:
@@ -175,19 +175,15 @@ def _by_rules_alone(
     return ruled.replace(canonical=place.canonical)
 
 
-def _named_by_rules(policy: "CompiledPolicy", place: FsTarget, touch: _Touch, protection: "Protection") -> bool:
+def _named_by_rules(policy: CompiledPolicy, place: FsTarget, touch: _Touch, protection: Protection) -> bool:
     """Whether the rules that allow this touch name the protected place, and not merely what lies around it."""
-    from byleave.core.match_context import MatchContext
-
     subject = MatchContext(touch.operation, touch.agent, op=touch.kind, file=place)
     rulings = [table.decide(subject) for table in policy.rule_tables()]
     return all(ruling.rules and names_place(ruling.rules[0].matcher, protection) for ruling in rulings)
 
 
-def names_place(matcher: "Matcher", protection: "Protection") -> bool:
+def names_place(matcher: Matcher, protection: Protection) -> bool:
     """Whether a path matcher names a protected place, or something in it, exactly."""
-    from byleave.core.matchers import All, AnyOf, PathMatcher
-
     if isinstance(matcher, PathMatcher):
         if matcher.absolute:
             return protection.named_by(f"/{matcher.glob.literal}")
@@ -198,8 +194,8 @@ def names_place(matcher: "Matcher", protection: "Protection") -> bool:
 
 
 def _with_help(
-    policy: "CompiledPolicy", tool: "ToolPolicy", place: FsTarget, touch: _Touch, protection: "Protection | None"
-) -> "Answer":
+    policy: CompiledPolicy, tool: ToolPolicy, place: FsTarget, touch: _Touch, protection: Protection | None
+) -> Answer:
     """Return the tool's answer; where it is not an allow but could be one, with the rule that would make it one."""
     answer = tool.access.decide_file(place, touch.capability, below=touch.below)
     verdict, written = _by_tool(tool, place, touch, answer, protection)
@@ -211,8 +207,8 @@ def _with_help(
 
 
 def _by_tool(
-    tool: "ToolPolicy", place: FsTarget, touch: _Touch, answer: "FsAnswer", protection: "Protection | None"
-) -> "Answer":
+    tool: ToolPolicy, place: FsTarget, touch: _Touch, answer: FsAnswer, protection: Protection | None
+) -> Answer:
     """Turn what the file rules say into a verdict, with what a protected place adds to an allow."""
     rule, table = answer.rule, tool.access.fs
     if answer.decision is not ALLOW:
@@ -227,7 +223,7 @@ def _by_tool(
     return Verdict(ALLOW, reason, "ok", (ref,), None, place.canonical), rule is not None
 
 
-def _not_allowed(table: "FsTable | Default", place: FsTarget, touch: _Touch, answer: "FsAnswer") -> Verdict:
+def _not_allowed(table: FsTable | Default, place: FsTarget, touch: _Touch, answer: FsAnswer) -> Verdict:
     rule = answer.rule
     if isinstance(table, Default):
         ref, grants = RuleRef(table.rule, BUILT_IN, answer.decision), None
@@ -245,7 +241,7 @@ def _not_allowed(table: "FsTable | Default", place: FsTarget, touch: _Touch, ans
 
 
 def _suggestion(
-    tool: "ToolPolicy", path: str, place: FsTarget, touch: _Touch, protection: "Protection | None"
+    tool: ToolPolicy, path: str, place: FsTarget, touch: _Touch, protection: Protection | None
 ) -> str | None:
     """Return the rule that would allow this touch. Where it opens a protected place, it opens it for nothing else."""
     table = tool.access.fs
@@ -258,12 +254,12 @@ def _suggestion(
     return suggest_fs(tool.access, tool.name, path, touch.capability, without=WRITES)
 
 
-def _names(table: "FsTable | Default", path: str, protection: "Protection") -> bool:
+def _names(table: FsTable | Default, path: str, protection: Protection) -> bool:
     rule = table.match(path) if isinstance(table, FsTable) else None
     return rule is not None and protection.named_by(rule.path)
 
 
-def _combined(missing: "list[tuple[Place, Verdict]]", source: "Place", target: "Place") -> str | None:
+def _combined(missing: list[tuple[Place, Verdict]], source: Place, target: Place) -> str | None:
     """Return what all that is missing for a move needs together; None where one rule would undo another."""
     texts = [verdict.suggestion for _, verdict in missing]
     places = [place.canonical for place, _ in missing if isinstance(place, FsTarget)]
@@ -276,14 +272,14 @@ def _combined(missing: "list[tuple[Place, Verdict]]", source: "Place", target: "
     return "\n\n".join(dict.fromkeys(blocks))
 
 
-def _guarded(place: FsTarget, touch: _Touch, protection: "Protection") -> Verdict:
+def _guarded(place: FsTarget, touch: _Touch, protection: Protection) -> Verdict:
     ref = RuleRef(f"guarded place {shown(protection.place)}", BUILT_IN, DENY)
     what = f"{touch.kind} on {_named(place, touch)}"
     reason = f"{what} is denied: it would change what byleave or an agent's hooks obey, and no rule allows that"
     return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, ())
 
 
-def _mounted(table: "FsTable | Default", place: FsTarget, touch: _Touch, rule: "FsRule") -> Verdict:
+def _mounted(table: FsTable | Default, place: FsTarget, touch: _Touch, rule: FsRule) -> Verdict:
     """What was approved is what lies in a mount; the mount's own place belongs to the directory around it."""
     ref = RuleRef(f"{rule.text}, the mount itself", rule.source, DENY)
     reason = f"{touch.kind} on {_named(place, touch)} is denied: it is a mount; remove it with `byleave unmount`"
@@ -292,7 +288,7 @@ def _mounted(table: "FsTable | Default", place: FsTarget, touch: _Touch, rule: "
 
 
 def _protected(
-    table: "FsTable | Default", place: FsTarget, touch: _Touch, protection: "Protection", rule: "FsRule | None"
+    table: FsTable | Default, place: FsTarget, touch: _Touch, protection: Protection, rule: FsRule | None
 ) -> Verdict:
     allowing = table.ref if isinstance(table, Default) else table.ref(rule, decision=ALLOW)
     ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, DENY)
@@ -302,7 +298,7 @@ def _protected(
     return Verdict(DENY, reason, "denied", (ref, allowing), None, place.canonical, grants)
 
 
-def _unclaimed(place: FsTarget, touch: _Touch, protection: "Protection | None") -> Verdict:
+def _unclaimed(place: FsTarget, touch: _Touch, protection: Protection | None) -> Verdict:
     """No tool was named, so only `rules` could answer, and none does: ask."""
     ref, why = NO_RULE, "no rule matches it"
     if protection is not None:

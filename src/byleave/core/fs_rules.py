@@ -4,16 +4,18 @@ Pure: paths arrive canonical and relative to the workspace (workspace.resolve); 
 A rule applies in full, nothing is inherited from shorter ones. What no rule covers is denied.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
+from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 from byleave.core.decision import ALLOW, BUILT_IN, DENY, INLINE, Decision, RuleRef
 from byleave.record import Record, Sealed
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
 CAPABILITIES = ("read", "create", "update", "delete", "execute")
 WRITES = frozenset({"create", "update", "delete"})
@@ -49,7 +51,7 @@ class FsRule(Record):
         """Whether this rule gives `capability`; a dropped rule gives nothing."""
         return self.dropped is None and bool(getattr(self, capability))
 
-    def narrowed_by(self, other: "FsRule") -> "FsRule":
+    def narrowed_by(self, other: FsRule) -> FsRule:
         """Return this rule with only what the other gives as well, named after the one that says the least."""
         given = {name: self.grants(name) and other.grants(name) for name in CAPABILITIES}
         source = other.source if all(given[name] == other.grants(name) for name in CAPABILITIES) else self.source
@@ -64,7 +66,7 @@ class FsRule(Record):
         return f"fs {where} (external): {given}" if self.external else f"fs {where}: {given}"
 
 
-def fs_rule(tree: "Mapping[str, Any]", *, path: str, source: str = INLINE) -> FsRule:
+def fs_rule(tree: Mapping[str, Any], *, path: str, source: str = INLINE) -> FsRule:
     """Build a rule from its configured or wire form; `write` is the default of create, update and delete."""
     write = bool(tree.get("write"))
     read, create, update, delete, execute = [
@@ -74,7 +76,7 @@ def fs_rule(tree: "Mapping[str, Any]", *, path: str, source: str = INLINE) -> Fs
     return FsRule(path, external, None, read, create, update, delete, execute, source)
 
 
-def _flag(tree: "Mapping[str, Any]", name: str, *, default: bool) -> bool:
+def _flag(tree: Mapping[str, Any], name: str, *, default: bool) -> bool:
     value = tree.get(name)
     return default if value is None else bool(value)
 
@@ -114,7 +116,7 @@ class FsAnswer(Record):
 class FsTable(Sealed):
     """All file rules of one tool, indexed: the cost of a match is the depth of the path, not the number of rules."""
 
-    def __init__(self, rules: "Sequence[FsRule]") -> None:
+    def __init__(self, rules: Sequence[FsRule]) -> None:
         self.rules = tuple(rules)
         self._by_path = {rule.path: rule for rule in rules}
         effective = list(self._by_path.values())
@@ -202,7 +204,7 @@ class FsTable(Sealed):
             self._answers[rule.path, capability] = known
         return known
 
-    def _views(self, target: FsTarget) -> "Iterator[str]":
+    def _views(self, target: FsTarget) -> Iterator[str]:
         """Yield each workspace name of a place outside: as it was reached, then through every mount that holds it."""
         yield target.door if target.door is not None else target.canonical
         for place in _ancestors(target.canonical):
@@ -213,7 +215,7 @@ class FsTable(Sealed):
 class _Denied:
     """The rules that withhold one capability, found by folded name, by subtree and by what they open outside."""
 
-    def __init__(self, rules: "Sequence[FsRule]", capability: str) -> None:
+    def __init__(self, rules: Sequence[FsRule], capability: str) -> None:
         denying = [rule for rule in rules if not rule.grants(capability)]
         self._by_fold = {fold(rule.path): rule for rule in denying if rule.path}
         self._by_target = {rule.approved_target: rule for rule in denying if rule.approved_target is not None}
@@ -264,8 +266,6 @@ def fold(path: str) -> str:
 
 
 def _fold_unicode(path: str) -> str:
-    from unicodedata import normalize
-
     visible = "".join([char for char in path if not _is_ignorable(ord(char))])
     return normalize("NFD", normalize("NFD", visible).casefold())
 
@@ -303,7 +303,7 @@ def is_under(path: str, place: str | None) -> bool:
     return place in (path, "/") or path.startswith(f"{place}/")
 
 
-def _by_target(rules: "Sequence[FsRule]") -> dict[str, list[FsRule]]:
+def _by_target(rules: Sequence[FsRule]) -> dict[str, list[FsRule]]:
     """Index rules by what they open. One that a later rule replaced still names the place: that rule decides."""
     found: dict[str, list[FsRule]] = {}
     for rule in rules:
@@ -321,7 +321,7 @@ def _first_below(names: list[str], path: str, *, absolute: bool = False) -> str 
     return None
 
 
-def _ancestors(path: str) -> "Iterator[str]":
+def _ancestors(path: str) -> Iterator[str]:
     """Yield the absolute `path` and every directory above it."""
     while path != "/":
         yield path

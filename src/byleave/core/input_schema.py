@@ -17,12 +17,15 @@ A rule about an argument is evaluated on every such reading, or it would be walk
 A reading is *sure* where common servers read so, and not sure where only some do: then a rule that refuses asks.
 """
 
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
 
     Nodes = tuple[Any, ...] | None
 
@@ -40,7 +43,7 @@ _LONGEST_LIST = 4096  # characters of a text that may be a list with commas
 _WIDEST = 1 << 62  # a float beyond that is not used as a whole number
 
 
-def readings_of_text(text: str) -> "Iterator[Any]":
+def readings_of_text(text: str) -> Iterator[Any]:
     """Yield what a text may be read as: a truth value, a number, null, or the JSON it holds.
 
     UNREADABLE stands for JSON that is too deep.
@@ -61,7 +64,7 @@ def readings_of_text(text: str) -> "Iterator[Any]":
             yield number
 
 
-def readings_of_value(value: "Any") -> "Iterator[tuple[Any, bool]]":
+def readings_of_value(value: Any) -> Iterator[tuple[Any, bool]]:
     """Yield what a number or a truth value may be read as, and whether that is sure where no schema says so."""
     if isinstance(value, bool):
         yield int(value), False
@@ -77,14 +80,14 @@ def readings_of_value(value: "Any") -> "Iterator[tuple[Any, bool]]":
         yield str(value), False
 
 
-def listed_in(text: str) -> "list[str]":
+def listed_in(text: str) -> list[str]:
     """Return the elements of a text that some servers take for a list with commas; none if it is no such text."""
     if "," not in text or len(text) > _LONGEST_LIST:
         return []
     return [each.strip() for each in text.split(",")]
 
 
-def is_numbered(tree: "dict[str, Any]") -> bool:
+def is_numbered(tree: dict[str, Any]) -> bool:
     """Whether an object is a list to some servers: all of its names are numbers."""
     return bool(tree) and all(name.isascii() and name.isdecimal() for name in tree)
 
@@ -94,7 +97,7 @@ def plain_name(name: str) -> str:
     return name.casefold().replace("_", "").replace("-", "")
 
 
-def _number_in(text: str) -> "Any":
+def _number_in(text: str) -> Any:
     """Return the number that a text is, for any of the usual readers; None if it is none."""
     if len(text) > _LONGEST_NUMBER:
         return None if text.strip("+-0123456789._eE") else UNREADABLE
@@ -113,19 +116,17 @@ def _with_base(text: str) -> int:
     return int(text, 0)
 
 
-def _json_in(text: str) -> "Iterator[Any]":
+def _json_in(text: str) -> Iterator[Any]:
     """Yield what the JSON in a text holds. Of a name that is given twice some take the first value, some the last."""
-    import json
-
     twice = False
 
-    def last(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
+    def last(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         nonlocal twice
         made = dict(pairs)
         twice = twice or len(made) != len(pairs)
         return made
 
-    def first(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
+    def first(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         return dict(reversed(pairs))
 
     try:
@@ -138,7 +139,7 @@ def _json_in(text: str) -> "Iterator[Any]":
         return
 
 
-def _moderate(digits: str) -> "int | float":
+def _moderate(digits: str) -> int | float:
     return int(digits) if len(digits) <= _LONGEST_NUMBER else float("inf")
 
 
@@ -160,7 +161,7 @@ class InputSchema:
 
     __slots__ = ("_known", "_root", "_steps")
 
-    def __init__(self, root: "Any") -> None:
+    def __init__(self, root: Any) -> None:
         self._root = root
         self._steps = 0
         self._known: dict[tuple[int, ...], Nodes] = {}  # by the identities of schemas, which are all parts of the root
@@ -170,7 +171,7 @@ class InputSchema:
         """Whether the schema looks like one that a JavaScript library wrote: there a text that is not empty is true."""
         return isinstance(self._root, dict) and "$schema" in self._root
 
-    def problem(self, arguments: "Any") -> str | None:
+    def problem(self, arguments: Any) -> str | None:
         """Return why arguments do not fit, in a few words; None if they do."""
         self._steps = 0
         try:
@@ -179,11 +180,11 @@ class InputSchema:
             return "they are too large, or the tool's schema is too deep, to be checked"
 
     @property
-    def top(self) -> "Nodes":
+    def top(self) -> Nodes:
         """What is known of the arguments as a whole."""
         return self._flat(self._root)
 
-    def admits(self, nodes: "Nodes", value: "Any") -> bool:
+    def admits(self, nodes: Nodes, value: Any) -> bool:
         """Whether a value fits one of some schemas as it is; what takes too long to check counts as fitting."""
         if nodes is None:
             return True
@@ -193,17 +194,17 @@ class InputSchema:
         except (_TooMuchError, RecursionError):
             return True
 
-    def member(self, nodes: "Nodes", name: str) -> "Nodes":
+    def member(self, nodes: Nodes, name: str) -> Nodes:
         """Return what is known of a member of an object."""
         found = [_property(each, name) for each in nodes or ()]
         known = [each for each in found if each is not MISSING]
         return self._all_flat(known)
 
-    def declares(self, nodes: "Nodes", name: str) -> bool:
+    def declares(self, nodes: Nodes, name: str) -> bool:
         """Whether an object has a member of this very name."""
         return any(name in each["properties"] for each in nodes or () if isinstance(each.get("properties"), dict))
 
-    def defaults(self, nodes: "Nodes", name: str) -> "Iterator[Any]":
+    def defaults(self, nodes: Nodes, name: str) -> Iterator[Any]:
         """Yield what a server may take a member for that is not given, as far as the schema says."""
         for each in nodes or ():
             found = _property(each, name)
@@ -211,16 +212,16 @@ class InputSchema:
                 if isinstance(known, dict) and "default" in known:
                     yield known["default"]
 
-    def is_encoded(self, nodes: "Nodes") -> bool:
+    def is_encoded(self, nodes: Nodes) -> bool:
         """Whether a text stands for what another text encodes, so that a reader does not see it."""
         return any(each.get("format") in _ENCODED or each.get("contentEncoding") in _ENCODED for each in nodes or ())
 
-    def element(self, nodes: "Nodes", place: int) -> "Nodes":
+    def element(self, nodes: Nodes, place: int) -> Nodes:
         """Return what is known of an element of a list."""
         found = [_item(each, place) for each in nodes or ()]
         return self._all_flat([each for each in found if each is not MISSING])
 
-    def _all_flat(self, schemas: "list[Any]") -> "Nodes":
+    def _all_flat(self, schemas: list[Any]) -> Nodes:
         key = tuple(map(id, schemas))
         if key not in self._known:
             each_flat = [self._flat(each) for each in schemas]
@@ -228,7 +229,7 @@ class InputSchema:
             self._known[key] = None if None in each_flat else tuple(flat) or None
         return self._known[key]
 
-    def _flat(self, schema: "Any", depth: int = 0) -> "Nodes":
+    def _flat(self, schema: Any, depth: int = 0) -> Nodes:
         """Return the schemas that a schema is a choice of, without references; None if they may be anything."""
         if not isinstance(schema, dict) or depth > _DEEPEST:
             return None
@@ -247,7 +248,7 @@ class InputSchema:
                 return None
         return tuple(found) or None
 
-    def _referred(self, reference: "Any") -> "Any":
+    def _referred(self, reference: Any) -> Any:
         """Return what a reference within the schema leads to; true, which everything fits, if it leads elsewhere."""
         if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
             return True
@@ -259,7 +260,7 @@ class InputSchema:
             found = found[name]
         return found
 
-    def _problem(self, value: "Any", schema: "Any", at: str, depth: int, *, lax: bool) -> str | None:
+    def _problem(self, value: Any, schema: Any, at: str, depth: int, *, lax: bool) -> str | None:
         """Return why a value does not fit; with `lax`, none of the ways in which a server may read it."""
         self._steps += 1
         if self._steps > _MOST_STEPS or depth > _DEEPEST:
@@ -276,7 +277,7 @@ class InputSchema:
                 problem = None
         return problem or self._combined(value, schema, at, depth, lax=lax)
 
-    def _combined(self, value: "Any", schema: "Mapping[str, Any]", at: str, depth: int, *, lax: bool) -> str | None:
+    def _combined(self, value: Any, schema: Mapping[str, Any], at: str, depth: int, *, lax: bool) -> str | None:
         """Return why a value does not fit what a schema is made of."""
         needed = _list(schema.get("allOf"))
         if "$ref" in schema:
@@ -292,7 +293,7 @@ class InputSchema:
                 return problems[0] if len(problems) == 1 else f"{_named(at)} is nothing that the tool takes there"
         return None
 
-    def _own(self, value: "Any", schema: "Mapping[str, Any]", at: str, depth: int) -> str | None:
+    def _own(self, value: Any, schema: Mapping[str, Any], at: str, depth: int) -> str | None:
         """Return why a value does not fit what a schema says itself."""
         kinds = _kinds(schema)
         if kinds and not any(_TYPES[kind](value) for kind in kinds):
@@ -307,7 +308,7 @@ class InputSchema:
             return self._elements(value, schema, at, depth)
         return None
 
-    def _members(self, value: "dict[str, Any]", schema: "Mapping[str, Any]", at: str, depth: int) -> str | None:
+    def _members(self, value: dict[str, Any], schema: Mapping[str, Any], at: str, depth: int) -> str | None:
         required = [name for name in _list(schema.get("required")) if isinstance(name, str)]
         for name in required:
             if name not in value:
@@ -321,7 +322,7 @@ class InputSchema:
                 return problem
         return None
 
-    def _elements(self, value: "list[Any]", schema: "Mapping[str, Any]", at: str, depth: int) -> str | None:
+    def _elements(self, value: list[Any], schema: Mapping[str, Any], at: str, depth: int) -> str | None:
         for place, each in enumerate(value):
             found = _item(schema, place)
             if found is MISSING:
@@ -332,7 +333,7 @@ class InputSchema:
         return None
 
 
-def other_readings(value: "Any") -> "Iterator[Any]":
+def other_readings(value: Any) -> Iterator[Any]:
     """Yield what servers may make of a value whose type does not fit. No server makes a text of a number."""
     if isinstance(value, str):
         yield from (each for each in readings_of_text(value) if each is not UNREADABLE)
@@ -340,12 +341,12 @@ def other_readings(value: "Any") -> "Iterator[Any]":
         yield from (each for each, _sure in readings_of_value(value) if not isinstance(each, str))
 
 
-def same(value: "Any", expected: "Any") -> bool:
+def same(value: Any, expected: Any) -> bool:
     """Whether two JSON values are the same: 1 and 1.0 are, 1 and true are not."""
     return isinstance(value, bool) == isinstance(expected, bool) and bool(value == expected)
 
 
-def _kinds(schema: "Mapping[str, Any]") -> "list[str]":
+def _kinds(schema: Mapping[str, Any]) -> list[str]:
     """Return the types that a schema names; none where one of them is not standard, so that it may be anything."""
     given = schema.get("type")
     kinds: list[Any] = given if isinstance(given, list) else [given]
@@ -354,7 +355,7 @@ def _kinds(schema: "Mapping[str, Any]") -> "list[str]":
     return [*kinds, "null"] if schema.get("nullable") is True else kinds
 
 
-def _property(schema: "Mapping[str, Any]", name: str) -> "Any":
+def _property(schema: Mapping[str, Any], name: str) -> Any:
     """Return what a schema says of a member; MISSING if it says nothing."""
     properties = schema.get("properties")
     if isinstance(properties, dict) and name in properties:
@@ -364,12 +365,12 @@ def _property(schema: "Mapping[str, Any]", name: str) -> "Any":
     return schema.get("additionalProperties", MISSING)
 
 
-def _may_be_null(schema: "Any") -> bool:
+def _may_be_null(schema: Any) -> bool:
     """Whether null means that a member is not given: MCP says so of one that a header repeats."""
     return isinstance(schema, dict) and "x-mcp-header" in schema
 
 
-def _item(schema: "Mapping[str, Any]", place: int) -> "Any":
+def _item(schema: Mapping[str, Any], place: int) -> Any:
     """Return what a schema says of an element; MISSING if it says nothing. Older schemas list them under `items`."""
     items = schema.get("items", MISSING)
     first = schema.get("prefixItems", items)
@@ -380,7 +381,7 @@ def _item(schema: "Mapping[str, Any]", place: int) -> "Any":
     return items
 
 
-def _list(value: "Any") -> "list[Any]":
+def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
@@ -392,15 +393,15 @@ def _named(at: str) -> str:
     return shown(at[-3 * _LONGEST_NAME :]) if at else "the whole"
 
 
-def _is_number(value: "Any") -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_integer(value: "Any") -> bool:
+def _is_integer(value: Any) -> bool:
     return _is_number(value) and (isinstance(value, int) or value.is_integer())
 
 
-_TYPES: "Mapping[str, Callable[[Any], bool]]" = {
+_TYPES: Mapping[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
     "string": lambda value: isinstance(value, str),

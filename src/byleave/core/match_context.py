@@ -3,48 +3,51 @@
 Pure values. Paths in them are resolved and commands are read before they come here (policy.live_policy).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, Protocol
 
     from byleave.core.fs_rules import FsTarget, RefusedPath
     from byleave.core.url import Target
 
-    class Knowledge(Protocol):
-        """What is known of a command's words beyond their text; the shell room answers. None is "it depends"."""
 
-        @property
-        def texts(self) -> "tuple[str | None, ...]":
-            """Its words, the program first."""
-            ...
+class Knowledge(Protocol):
+    """What is known of a command's words beyond their text; the shell room answers. None is "it depends"."""
 
-        def is_subcommand(self, expected: str) -> bool | None: ...
+    @property
+    def texts(self) -> tuple[str | None, ...]:
+        """Its words, the program first."""
+        ...
 
-        def asks_for_version(self) -> bool: ...
+    def is_subcommand(self, expected: str) -> bool | None: ...
 
-        def has_flag(self, flag: str) -> bool | None: ...
+    def asks_for_version(self) -> bool: ...
 
-        def has_operands(self, *, most: int, behind: bool) -> bool | None: ...
+    def has_flag(self, flag: str) -> bool | None: ...
 
-        def args_match(self, expected: tuple[str, ...]) -> bool | None: ...
+    def has_operands(self, *, most: int, behind: bool) -> bool | None: ...
 
-        def may_be_args(self, expected: tuple[str, ...]) -> bool:
-            """Whether another order, an option more or an alias makes the words mean the same as these."""
-            ...
+    def args_match(self, expected: tuple[str, ...]) -> bool | None: ...
 
-        @property
-        def spelled(self) -> frozenset[str]:
-            """The names of programs that its words hold, where it may be a wrapper that starts one of them."""
-            ...
+    def may_be_args(self, expected: tuple[str, ...]) -> bool:
+        """Whether another order, an option more or an alias makes the words mean the same as these."""
+        ...
 
-        def started_as(self, name: str) -> "Iterator[Knowledge]":
-            """Yield what is known of the commands that its words spell from each such name on."""
-            ...
+    @property
+    def spelled(self) -> frozenset[str]:
+        """The names of programs that its words hold, where it may be a wrapper that starts one of them."""
+        ...
 
-        def uncovered(self, flags: tuple[str, ...], args: tuple[str, ...]) -> str | None: ...
+    def started_as(self, name: str) -> Iterator[Knowledge]:
+        """Yield what is known of the commands that its words spell from each such name on."""
+        ...
+
+    def uncovered(self, flags: tuple[str, ...], args: tuple[str, ...]) -> str | None: ...
 
 
 NEW, HELD = "new", "held"
@@ -65,7 +68,7 @@ class NamedFile(Record):
 
     text: str
     op: str
-    place: "FsTarget | RefusedPath | None"
+    place: FsTarget | RefusedPath | None
     tree: bool = False
     perhaps: bool = False
     covered: tuple[str, ...] = ()
@@ -97,7 +100,7 @@ class MatchPart(Record):
 
     text: str
     name: str | None
-    knowledge: "Knowledge"
+    knowledge: Knowledge
     directories: tuple[str, ...] | None
     piped_to_shell: bool | None = False
     runs_anything: bool = False
@@ -121,9 +124,9 @@ class MatchContext(Record):
     agent: str | None = None
     part: MatchPart | None = None
     op: str | None = None
-    file: "FsTarget | None" = None
-    url: "Target | None" = None
+    file: FsTarget | None = None
+    url: Target | None = None
     method: str | None = None
-    call: "tuple[str, str | None, Any] | None" = None
+    call: tuple[str, str | None, Any] | None = None
     other: str | None = None
     below: bool = False

@@ -4,6 +4,10 @@ A matcher is asked with `granting`: a rule that allows must not be satisfied by 
 denies or asks must not be walked round by one (`/bin/rm`). Under `not` the two change places.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
 from byleave.core.agents import other_names
 from byleave.core.arguments import ANY_TOOL
 from byleave.core.fs_rules import is_under
@@ -12,32 +16,31 @@ from byleave.core.patterns import Glob, name_matches, text_matches
 from byleave.record import Record
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Protocol
 
     from byleave.core.arguments import ArgumentTest
     from byleave.core.match_context import MatchContext, MatchPart
 
     Callee = tuple[str, str | None]  # patterns of the server and of the tool; no tool: any, and the server itself
 
-    class Matcher(Protocol):
-        """One predicate. `programs` are the names of commands it can match, `calls` the calls; None for any."""
 
-        @property
-        def programs(self) -> frozenset[str] | None: ...
+class Matcher(Protocol):
+    """One predicate. `programs` are the names of commands it can match, `calls` the calls; None for any."""
 
-        @property
-        def calls(self) -> frozenset[Callee] | None: ...
+    @property
+    def programs(self) -> frozenset[str] | None: ...
 
-        def match(self, subject: MatchContext, *, granting: bool) -> bool | None: ...
+    @property
+    def calls(self) -> frozenset[Callee] | None: ...
 
-        def covers(self, subject: MatchContext) -> bool: ...
+    def match(self, subject: MatchContext, *, granting: bool) -> bool | None: ...
 
-        def concerns(self, subject: MatchContext, *, granting: bool) -> bool:
-            """Whether it speaks about this kind of subject at all: `not` inverts only that."""
-            ...
+    def covers(self, subject: MatchContext) -> bool: ...
+
+    def concerns(self, subject: MatchContext, *, granting: bool) -> bool:
+        """Whether it speaks about this kind of subject at all: `not` inverts only that."""
+        ...
 
 
 SYSTEM_DIRECTORIES = (
@@ -52,11 +55,11 @@ SYSTEM_DIRECTORIES = (
 OPERATIONS = ("read", "edit", "delete", "move", "search", "execute", "fetch", "think", "switch_mode", "other")
 
 
-NO_CALLS: "frozenset[Callee]" = frozenset()
+NO_CALLS: frozenset[Callee] = frozenset()
 NO_PROGRAMS: frozenset[str] = frozenset()  # of a matcher that no command matches
 
 
-def both(answers: "Iterable[bool | None]") -> bool | None:
+def both(answers: Iterable[bool | None]) -> bool | None:
     """Return the conjunction: a clear no settles it, a clear yes needs all."""
     depends = False
     for answer in answers:
@@ -66,7 +69,7 @@ def both(answers: "Iterable[bool | None]") -> bool | None:
     return None if depends else True
 
 
-def either(answers: "Iterable[bool | None]") -> bool | None:
+def either(answers: Iterable[bool | None]) -> bool | None:
     """Return the disjunction: a clear yes settles it, a clear no needs all."""
     depends = False
     for answer in answers:
@@ -96,7 +99,7 @@ class CommandMatcher(Record):
 
     calls = NO_CALLS
 
-    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
+    def match(self, subject: MatchContext, *, granting: bool) -> bool | None:
         part = subject.part
         if part is None or part.empty:
             return False
@@ -108,7 +111,7 @@ class CommandMatcher(Record):
         answer = both(self._details(part, named=named, granting=granting))
         return None if answer is False and part.runs_anything and not granting else answer
 
-    def covers(self, subject: "MatchContext") -> bool:
+    def covers(self, subject: MatchContext) -> bool:
         """Whether an allow by this matcher reaches the options that execute or write."""
         part = subject.part
         if part is None or self.any_options:
@@ -123,10 +126,10 @@ class CommandMatcher(Record):
             return moved in (self.args or ()) or (moved == "cd" and self.within is not None)
         return moved in self.flags or self.args is not None or self.within is not None
 
-    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
+    def concerns(self, subject: MatchContext, *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
         return subject.part is not None and not subject.part.empty
 
-    def _details(self, part: "MatchPart", *, named: bool | None, granting: bool) -> "Iterable[bool | None]":
+    def _details(self, part: MatchPart, *, named: bool | None, granting: bool) -> Iterable[bool | None]:
         """Yield one answer a key, the cheap ones first: a clear no spares the rest."""
         yield named
         if self.piped_to_shell:
@@ -156,7 +159,7 @@ class TextMatcher(Record):
     programs = None
     calls = NO_CALLS
 
-    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
+    def match(self, subject: MatchContext, *, granting: bool) -> bool | None:
         part = subject.part
         if part is None or part.empty or granting:
             return False
@@ -172,10 +175,10 @@ class TextMatcher(Record):
             return True
         return None if part.runs_anything else False
 
-    def covers(self, _subject: "MatchContext") -> bool:
+    def covers(self, _subject: MatchContext) -> bool:
         return False
 
-    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
+    def concerns(self, subject: MatchContext, *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
         return subject.part is not None and not subject.part.empty
 
 
@@ -194,7 +197,7 @@ class PathMatcher(Record):
     programs = NO_PROGRAMS
     calls = NO_CALLS
 
-    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
+    def match(self, subject: MatchContext, *, granting: bool) -> bool | None:
         if subject.file is None or subject.op not in self.ops:
             return False
         canonical = subject.file.canonical.lstrip("/")
@@ -209,10 +212,10 @@ class PathMatcher(Record):
             return True
         return None if subject.below and any(glob.reaches_below(name) for glob, name in found) else False
 
-    def covers(self, _subject: "MatchContext") -> bool:
+    def covers(self, _subject: MatchContext) -> bool:
         return True
 
-    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:
+    def concerns(self, subject: MatchContext, *, granting: bool) -> bool:
         """A pattern inside the workspace says nothing of what lies outside, so its `not` opens nothing there."""
         return subject.file is not None and (not granting or self.absolute or subject.file.relative is not None)
 
@@ -229,7 +232,7 @@ class UrlMatcher(Record):
     programs = NO_PROGRAMS
     calls = NO_CALLS
 
-    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
+    def match(self, subject: MatchContext, *, granting: bool) -> bool | None:
         target = subject.url
         if target is None:
             return False
@@ -241,10 +244,10 @@ class UrlMatcher(Record):
         found = NetTable([rule]).match(target)
         return found is not None and not (granting and target.userinfo)
 
-    def covers(self, _subject: "MatchContext") -> bool:
+    def covers(self, _subject: MatchContext) -> bool:
         return True
 
-    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
+    def concerns(self, subject: MatchContext, *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
         return subject.url is not None
 
 
@@ -253,15 +256,15 @@ class CallMatcher(Record):
 
     server: str = "*"
     tool: str | None = None
-    argument: "ArgumentTest | None" = None
+    argument: ArgumentTest | None = None
 
     programs = NO_PROGRAMS
 
     @property
-    def calls(self) -> "frozenset[Callee] | None":
+    def calls(self) -> frozenset[Callee] | None:
         return frozenset({(self.server, self.tool)})
 
-    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
+    def match(self, subject: MatchContext, *, granting: bool) -> bool | None:
         if subject.call is None:
             return False
         server, tool, arguments = subject.call
@@ -273,10 +276,10 @@ class CallMatcher(Record):
             return False
         return True if self.argument is None else self.argument.holds(arguments, granting=granting)
 
-    def covers(self, _subject: "MatchContext") -> bool:
+    def covers(self, _subject: MatchContext) -> bool:
         return True
 
-    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
+    def concerns(self, subject: MatchContext, *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
         return subject.call is not None
 
 
@@ -288,13 +291,13 @@ class OperationMatcher(Record):
     programs = None
     calls = None
 
-    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:  # noqa: ARG002 -- the kind is certain
+    def match(self, subject: MatchContext, *, granting: bool) -> bool | None:  # noqa: ARG002 -- the kind is certain
         return subject.operation in self.kinds
 
-    def covers(self, subject: "MatchContext") -> bool:
+    def covers(self, subject: MatchContext) -> bool:
         return _covers_plainly(subject.part)
 
-    def concerns(self, _subject: "MatchContext", *, granting: bool) -> bool:  # noqa: ARG002 -- they speak of everything
+    def concerns(self, _subject: MatchContext, *, granting: bool) -> bool:  # noqa: ARG002 -- they speak of everything
         return True
 
 
@@ -309,23 +312,23 @@ class AgentMatcher(Record):
     programs = None
     calls = None
 
-    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
+    def match(self, subject: MatchContext, *, granting: bool) -> bool | None:
         if subject.agent is None:
             return False
         names = (subject.agent,) if granting else (subject.agent, *other_names(subject.agent))
         return any(name_matches(agent, name) for agent in self.agents for name in names)
 
-    def covers(self, subject: "MatchContext") -> bool:
+    def covers(self, subject: MatchContext) -> bool:
         return _covers_plainly(subject.part)
 
-    def concerns(self, _subject: "MatchContext", *, granting: bool) -> bool:  # noqa: ARG002 -- they speak of everything
+    def concerns(self, _subject: MatchContext, *, granting: bool) -> bool:  # noqa: ARG002 -- they speak of everything
         return True
 
 
 class All(Record):
     """All of several matchers."""
 
-    matchers: "tuple[Matcher, ...]"
+    matchers: tuple[Matcher, ...]
 
     @property
     def programs(self) -> frozenset[str] | None:
@@ -333,26 +336,26 @@ class All(Record):
         return frozenset.intersection(*known) if known else None
 
     @property
-    def calls(self) -> "frozenset[Callee] | None":
+    def calls(self) -> frozenset[Callee] | None:
         """The calls that one of them can match: all of them have to."""
         known = [found for matcher in self.matchers if (found := matcher.calls) is not None]
         return min(known, key=len) if known else None
 
-    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
+    def match(self, subject: MatchContext, *, granting: bool) -> bool | None:
         return both(matcher.match(subject, granting=granting) for matcher in self.matchers)
 
-    def covers(self, subject: "MatchContext") -> bool:
+    def covers(self, subject: MatchContext) -> bool:
         """What one of them says covers, covers: `options = "any"` may stand in any of the tables."""
         return any(matcher.covers(subject) for matcher in self.matchers)
 
-    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:
+    def concerns(self, subject: MatchContext, *, granting: bool) -> bool:
         return all(matcher.concerns(subject, granting=granting) for matcher in self.matchers)
 
 
 class AnyOf(Record):
     """Any of several matchers. `label` names them where they have a name together: a group."""
 
-    matchers: "tuple[Matcher, ...]"
+    matchers: tuple[Matcher, ...]
     label: str = ""
 
     @property
@@ -363,52 +366,52 @@ class AnyOf(Record):
         return frozenset(name for found in known for name in found or ())
 
     @property
-    def calls(self) -> "frozenset[Callee] | None":
+    def calls(self) -> frozenset[Callee] | None:
         known = [matcher.calls for matcher in self.matchers]
         if any(found is None for found in known):
             return None
         return frozenset(callee for found in known for callee in found or ())
 
-    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
+    def match(self, subject: MatchContext, *, granting: bool) -> bool | None:
         return either(matcher.match(subject, granting=granting) for matcher in self.matchers)
 
-    def covers(self, subject: "MatchContext") -> bool:
+    def covers(self, subject: MatchContext) -> bool:
         """Only an alternative that matches by itself can cover."""
         return any(
             matcher.match(subject, granting=True) is True and matcher.covers(subject) for matcher in self.matchers
         )
 
-    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:
+    def concerns(self, subject: MatchContext, *, granting: bool) -> bool:
         return any(matcher.concerns(subject, granting=granting) for matcher in self.matchers)
 
 
 class Not(Record):
     """Everything of its kind but what a matcher matches: what is not `rm` is another command, never a file."""
 
-    matcher: "Matcher"
+    matcher: Matcher
 
     programs = None
     calls = None
 
-    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
+    def match(self, subject: MatchContext, *, granting: bool) -> bool | None:
         if not self.matcher.concerns(subject, granting=granting):
             return False
         answer = self.matcher.match(subject, granting=not granting)
         return None if answer is None else not answer
 
-    def covers(self, subject: "MatchContext") -> bool:
+    def covers(self, subject: MatchContext) -> bool:
         return _covers_plainly(subject.part)
 
-    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:
+    def concerns(self, subject: MatchContext, *, granting: bool) -> bool:
         return self.matcher.concerns(subject, granting=granting)
 
 
-def _covers_plainly(part: "MatchPart | None") -> bool:
+def _covers_plainly(part: MatchPart | None) -> bool:
     """Whether a rule that says nothing of options covers this command."""
     return part is None or (part.moved is None and part.repository is None and part.knowledge.uncovered((), ()) is None)
 
 
-def _is_named(part: "MatchPart", expected: str, *, granting: bool) -> bool | None:
+def _is_named(part: MatchPart, expected: str, *, granting: bool) -> bool | None:
     """Whether the command is the program a rule names: exactly, or by its last name where that may be."""
     name = part.name
     if name is None:
@@ -423,7 +426,7 @@ def _is_named(part: "MatchPart", expected: str, *, granting: bool) -> bool | Non
     return not granting or not slash or f"{directory}/" in SYSTEM_DIRECTORIES
 
 
-def _is_within(part: "MatchPart", place: str, *, granting: bool) -> bool | None:
+def _is_within(part: MatchPart, place: str, *, granting: bool) -> bool | None:
     if part.directories is None:
         return False if granting else None
     inside = [is_under(directory, place) for directory in part.directories]
@@ -432,7 +435,7 @@ def _is_within(part: "MatchPart", place: str, *, granting: bool) -> bool | None:
     return None if any(inside) else False
 
 
-def program_names(matcher: "Matcher") -> frozenset[str]:
+def program_names(matcher: Matcher) -> frozenset[str]:
     """Return the names of all the programs that a matcher mentions."""
     if isinstance(matcher, CommandMatcher):
         return matcher.programs or frozenset()
@@ -444,7 +447,7 @@ def program_names(matcher: "Matcher") -> frozenset[str]:
 _OPERATION_OF = {"read": "read", "create": "edit", "update": "edit", "delete": "delete", "exec": "execute"}
 
 
-def touches_files(matcher: "Matcher", op: str) -> bool:
+def touches_files(matcher: Matcher, op: str) -> bool:
     """Whether a matcher can match this being done to a file."""
     if isinstance(matcher, PathMatcher):
         return op in matcher.ops
@@ -458,7 +461,7 @@ def touches_files(matcher: "Matcher", op: str) -> bool:
     return isinstance(matcher, AgentMatcher)
 
 
-def paths_of(matcher: "Matcher", op: str) -> "Iterator[str]":
+def paths_of(matcher: Matcher, op: str) -> Iterator[str]:
     """Yield the patterns of the paths at which a matcher can match this being done to a file, the workspace as `.`."""
     if not touches_files(matcher, op):
         return
@@ -474,13 +477,13 @@ def paths_of(matcher: "Matcher", op: str) -> "Iterator[str]":
         yield "."
 
 
-def _names_paths(matcher: "Matcher") -> bool:
+def _names_paths(matcher: Matcher) -> bool:
     if isinstance(matcher, All | AnyOf):
         return any(_names_paths(each) for each in matcher.matchers)
     return isinstance(matcher, PathMatcher)
 
 
-def is_any_command(matcher: "Matcher", subject: "MatchContext | None" = None) -> bool:
+def is_any_command(matcher: Matcher, subject: MatchContext | None = None) -> bool:
     """Whether a matcher matches every command there is, whatever its words; of one agent, that of the `subject`."""
     if isinstance(matcher, AgentMatcher):
         return subject is not None and matcher.match(subject, granting=True) is True
@@ -494,7 +497,7 @@ def is_any_command(matcher: "Matcher", subject: "MatchContext | None" = None) ->
     return isinstance(matcher, OperationMatcher) and "execute" in matcher.kinds
 
 
-def describe(matcher: "Matcher") -> str:
+def describe(matcher: Matcher) -> str:
     """Return a matcher in a few words, for `because`."""
     match matcher:
         case CommandMatcher():

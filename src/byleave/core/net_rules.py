@@ -7,12 +7,15 @@ written would be a laxer one. Names are resolved and connections made elsewhere;
 Start at `decide_net`. The index behind it: `NetTable`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.decision import BUILT_IN, DENY, INLINE, RuleRef, ref_to
 from byleave.core.url import normal_host, prefix_readings, prefix_segments
 from byleave.record import Record, Sealed
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from ipaddress import IPv4Address, IPv6Address
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     Ranked = tuple[int, "NetRule | None"]
 
 ORDER_BITS = 32  # more rules than fit in memory
-UNRANKED: "Ranked" = (-1, None)
+UNRANKED: Ranked = (-1, None)
 USERINFO = "the URL carries a user name or a password"
 
 # Credentials of the machine itself: link-local and private addresses that clouds answer at.
@@ -96,7 +99,7 @@ class NetAnswer(Record):
     problem: str | None = None
 
 
-def decide_net(table: "NetTable", target: "Target") -> NetAnswer:
+def decide_net(table: NetTable, target: Target) -> NetAnswer:
     """Return what the rules say about `target`; a user name or password in the URL denies it by itself."""
     if target.userinfo:
         return NetAnswer(False, None, USERINFO)
@@ -114,7 +117,7 @@ class NetTable(Sealed):
 
     __slots__ = ("_hosts", "rules")
 
-    def __init__(self, rules: "Sequence[NetRule]") -> None:
+    def __init__(self, rules: Sequence[NetRule]) -> None:
         self.rules = tuple(rules)
         self._hosts: dict[str, _HostRules] = {}
         known: dict[str, _HostRules] = {}
@@ -124,7 +127,7 @@ class NetTable(Sealed):
                 own = known[rule.host] = self._hosts.setdefault(_rule_host(rule), _HostRules())
             own.add(rule, order)
 
-    def match(self, target: "Target") -> NetRule | None:
+    def match(self, target: Target) -> NetRule | None:
         """Return the rule that decides about `target`, None if it is not covered.
 
         The path is matched in its literal form and in every other reading a server may have of it. A denying
@@ -178,7 +181,7 @@ def may_dial(rule: NetRule | None, address: str) -> bool:
 ANY_PUBLIC = NetRule("public.invalid", allow=True)
 
 
-def refuse_public(target: "Target", address: str | None) -> str | None:
+def refuse_public(target: Target, address: str | None) -> str | None:
     """Say why a place is not reached where any public address may be, or None."""
     if target.userinfo:
         return USERINFO
@@ -203,7 +206,7 @@ class _HostRules:
         if not (rule.allow and path):
             self.pathless.add(rule, order, path)
 
-    def reread(self, keys: "tuple[Key, ...]", path: "Segments", literal: "Ranked") -> NetRule | None:
+    def reread(self, keys: tuple[Key, ...], path: Segments, literal: Ranked) -> NetRule | None:
         """Return the rule that decides about another reading of a path than the literal one.
 
         No path prefix grants it, but for that of the rule which won literally, if it covers this reading too.
@@ -224,14 +227,14 @@ class _PathTree:
         self.steps: dict[tuple[int, str | None], int] = {}
         self.ranked: dict[tuple[int, str | None, int | None], tuple[int, NetRule]] = {}
 
-    def add(self, rule: NetRule, order: int, path: "Segments") -> None:
+    def add(self, rule: NetRule, order: int, path: Segments) -> None:
         node = 0
         for segment in path:
             node = self.steps.setdefault((node, segment), len(self.steps) + 1)
         scheme = None if rule.scheme is None else rule.scheme.lower()
         self.ranked[node, scheme, rule.port] = (_rank(rule, len(path), order), rule)
 
-    def best(self, keys: "tuple[Key, ...]", path: "Segments") -> "Ranked":
+    def best(self, keys: tuple[Key, ...], path: Segments) -> Ranked:
         """Return the most specific rule on the way down `path`; of equals the last one written."""
         node, winner = 0, UNRANKED
         for segment in (*path, None):  # None leads nowhere: the last node is looked at, then the walk ends
@@ -246,7 +249,7 @@ class _PathTree:
         return winner
 
 
-def _keys(target: "Target") -> "tuple[Key, ...]":
+def _keys(target: Target) -> tuple[Key, ...]:
     """Return every (scheme, port) a rule for `target` can have; without a port it means the default one."""
     scheme, port = target.scheme, target.port
     if not target.default_port:
@@ -268,7 +271,7 @@ def _rank(rule: NetRule, length: int, order: int) -> int:
     return (_named_parts(rule) + length) << ORDER_BITS | order
 
 
-def _rank_along(literal: "Ranked", path: "Segments") -> int:
+def _rank_along(literal: Ranked, path: Segments) -> int:
     """Return the rank that the rule which won literally has on `path`; -1 if its prefix does not cover it."""
     rank, rule = literal
     if rule is None:
@@ -285,7 +288,7 @@ def _rule_host(rule: NetRule) -> str:
     return host
 
 
-def _segments(rule: NetRule) -> "Segments":
+def _segments(rule: NetRule) -> Segments:
     segments = prefix_segments(rule.path_prefix or "", allow=rule.allow)
     if segments is None:
         problem = f"{quoted(rule.path_prefix or '')} cannot be matched as a path prefix"
@@ -297,7 +300,7 @@ def _named_parts(rule: NetRule) -> int:
     return (rule.scheme is not None) + (rule.port is not None)
 
 
-def _address(text: str) -> "Address | None":
+def _address(text: str) -> Address | None:
     """Return the address, as IPv4 if it only maps one; None if it is no address or has a zone."""
     from ipaddress import IPv6Address, ip_address  # dear to load, and only who dials needs it
 
@@ -310,9 +313,9 @@ def _address(text: str) -> "Address | None":
     return None if address.scope_id is not None else address.ipv4_mapped or address
 
 
-def _wrapped(address: "Address") -> "IPv4Address | None":
+def _wrapped(address: Address) -> IPv4Address | None:
     """Return the IPv4 address that a translator or tunnel would deliver to."""
-    from ipaddress import IPv4Address
+    from ipaddress import IPv4Address  # heavy: most hosts are names
 
     value = int(address)
     if address.version == 4:
@@ -324,7 +327,7 @@ def _wrapped(address: "Address") -> "IPv4Address | None":
     return None
 
 
-def _is_public(address: "Address") -> bool:
+def _is_public(address: Address) -> bool:
     value = int(address)
     if address.version == 4:
         return not _inside(value, NOT_PUBLIC_4, width=32)

@@ -3,11 +3,14 @@
 In observe mode only the first holds; what is silence may be left to an agent (`[hooks] silent`).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.command_files import CLOSED_BELOW, READ_AT_RUN_TIME
 from byleave.core.decision import ALLOW, ASK, BUILT_IN
 from byleave.core.policy import NO_RULE
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.core.decision import Decision, RuleRef, Verdict
 
@@ -21,16 +24,16 @@ SILENT = (
 )
 
 
-def built_in_decision(verdict: "Verdict") -> "Decision | None":
+def built_in_decision(verdict: Verdict) -> Decision | None:
     """Return the strictest ask or deny that byleave takes whatever the rules say; None if there is none."""
     return max([ref.decision for ref in verdict.because if _is_built_in(ref)], default=None)
 
 
-def _is_built_in(ref: "RuleRef") -> bool:
+def _is_built_in(ref: RuleRef) -> bool:
     return ref.source == BUILT_IN and ref.decision is not ALLOW and not ref.rule.startswith(SILENT)
 
 
-def is_silence(verdict: "Verdict") -> bool:
+def is_silence(verdict: Verdict) -> bool:
     """Whether a verdict needs approval for no other reason than that no rule matches."""
     if verdict.decision is not ASK:
         return False

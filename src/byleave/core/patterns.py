@@ -9,13 +9,19 @@ however many patterns there are; only those without any literal end are tried on
 not what they seem.
 """
 
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase, translate
+from typing import TYPE_CHECKING, Generic, TypeVar
+from unicodedata import normalize
+
 from byleave.core.fs_rules import fold
 from byleave.record import Record
 from byleave.text import is_seen
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 _WILD = frozenset("*?[")
@@ -82,11 +88,11 @@ class Glob(Record):
 
 # One path is held against many patterns, and one pattern against many paths.
 _MOST_REMEMBERED = 4096
-_folded_patterns: "dict[tuple[str, ...], tuple[str, ...]]" = {}
-_folded_paths: "dict[str, tuple[str, ...]]" = {}
+_folded_patterns: dict[tuple[str, ...], tuple[str, ...]] = {}
+_folded_paths: dict[str, tuple[str, ...]] = {}
 
 
-def _folded(names: "tuple[str, ...]") -> "tuple[str, ...]":
+def _folded(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of a pattern as they are compared where case and normal form do not count."""
     known = _folded_patterns.get(names)
     if known is None:
@@ -96,7 +102,7 @@ def _folded(names: "tuple[str, ...]") -> "tuple[str, ...]":
     return known
 
 
-def _split_folded(path: str) -> "tuple[str, ...]":
+def _split_folded(path: str) -> tuple[str, ...]:
     """Return the names of a path in the same form."""
     known = _folded_paths.get(path)
     if known is None:
@@ -136,7 +142,6 @@ def name_matches(pattern: str, name: str) -> bool:
         return name.endswith(pattern[1:])
     if "[" not in pattern:
         return text_matches(pattern, name)
-    from fnmatch import fnmatchcase
 
     return fnmatchcase(name, pattern)
 
@@ -160,7 +165,7 @@ def text_matches(pattern: str, name: str) -> bool:
     return not pattern[at:].strip("*")
 
 
-def _match(pattern: "Sequence[str]", names: "Sequence[str]") -> bool:
+def _match(pattern: Sequence[str], names: Sequence[str]) -> bool:
     """Match greedily, coming back only to the last `**`: linear in names for each `**`."""
     at = place = 0
     star = mark = -1
@@ -191,16 +196,13 @@ def unclosed(name: str) -> bool:
     return False
 
 
-def glob_matcher(pattern: str) -> "Callable[[str], bool]":
+def glob_matcher(pattern: str) -> Callable[[str], bool]:
     """Return what says whether a text, however long, matches a glob as `fnmatchcase` reads it."""
-    import re
-    from fnmatch import translate
-
     compiled = re.compile(translate(pattern))  # each `*` is passed once: it never comes back to an earlier one
     return lambda text: compiled.match(text) is not None
 
 
-def searcher(pattern: str) -> "Callable[[str], bool]":
+def searcher(pattern: str) -> Callable[[str], bool]:
     """Return what says whether a text holds the pattern; ValueError if the pattern cannot be used."""
     import re2  # type: ignore[import-untyped] # loaded only where a pattern is
 
@@ -213,15 +215,7 @@ def searcher(pattern: str) -> "Callable[[str], bool]":
     return lambda text: compiled.search(text.encode("utf-8", "replace").decode()) is not None
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Generic, TypeVar
-
-    Value = TypeVar("Value")
-else:  # the base is for the type checker: `typing` takes longer to load than a decision
-    Value = None
-    Generic = {None: object}
-
+Value = TypeVar("Value")
 _NAME_PATTERNS_WILD = frozenset("*?[")
 # Letters of other scripts that pass for ASCII ones in most fonts; NFKC folds full-width and mathematical ones itself.
 _CYRILLIC = dict(zip("асеорхуіјѕԁһԛԝӏАВЕЗКМНОРСТХУІЈЅԌԚԜӀ", "aceopxyijsdhqwlABE3KMHOPCTXYIJSGQWI", strict=True))
@@ -258,24 +252,24 @@ class NameIndex(Generic[Value]):
     def __bool__(self) -> bool:
         return bool(self._exact or self._starts or self._ends or self._rest)
 
-    def get(self, pattern: str) -> "Value | None":
+    def get(self, pattern: str) -> Value | None:
         """Return the value of exactly this pattern."""
         if is_literal(pattern):
             return self._exact.get(pattern)
         found = self._file(pattern).get(pattern)
         return None if found is None else found[1]
 
-    def add(self, pattern: str, value: "Value") -> "Value":
+    def add(self, pattern: str, value: Value) -> Value:
         """File a value under a pattern; return the one that is there now."""
         if is_literal(pattern):
             return self._exact.setdefault(pattern, value)
         return self._file(pattern).setdefault(pattern, (_matcher(pattern), value))[1]
 
-    def exact(self, name: str) -> "Value | None":
+    def exact(self, name: str) -> Value | None:
         """Return what stands under the name itself."""
         return self._exact.get(name)
 
-    def wild(self, name: str) -> "Iterator[Value]":
+    def wild(self, name: str) -> Iterator[Value]:
         """Yield what stands under each pattern with wildcards that matches the name."""
         for files, of_name in ((self._starts, _start), (self._ends, _end)):
             for length, by_text in files.items():
@@ -283,14 +277,14 @@ class NameIndex(Generic[Value]):
                     yield from (value for matches, value in filed.values() if matches is None or matches(name))
         yield from (value for matches, value in self._rest.values() if matches is None or matches(name))
 
-    def all(self, name: str) -> "Iterator[Value]":
+    def all(self, name: str) -> Iterator[Value]:
         """Yield what stands under each pattern that matches the name, the name itself first."""
         found = self._exact.get(name)
         if found is not None:
             yield found
         yield from self.wild(name)
 
-    def values(self) -> "Iterator[Value]":
+    def values(self) -> Iterator[Value]:
         """Yield everything that is filed."""
         yield from self._exact.values()
         for files in (self._starts, self._ends):
@@ -299,7 +293,7 @@ class NameIndex(Generic[Value]):
             )
         yield from (value for _, value in self._rest.values())
 
-    def _file(self, pattern: str) -> "dict[str, tuple[Callable[[str], bool] | None, Value]]":
+    def _file(self, pattern: str) -> dict[str, tuple[Callable[[str], bool] | None, Value]]:
         """Return where a pattern with wildcards is filed: by its start, else by its end, else with the rest."""
         start = pattern[: min(at for letter in _NAME_PATTERNS_WILD if (at := pattern.find(letter)) >= 0)]
         if start:
@@ -319,7 +313,7 @@ def _end(name: str, length: int) -> str:
     return name[len(name) - length :]
 
 
-def _matcher(pattern: str) -> "Callable[[str], bool] | None":
+def _matcher(pattern: str) -> Callable[[str], bool] | None:
     """Return what says whether a name matches; None where its literal start or end has said so already."""
     if pattern.count("*") == 1 and "*" in (pattern[0], pattern[-1]) and is_literal(pattern.replace("*", "")):
         return None
@@ -337,7 +331,6 @@ def oddity(name: str) -> str | None:
         return None if name.isprintable() and name else UNSEEN
     if not all(is_seen(char) for char in name):
         return UNSEEN
-    from unicodedata import normalize
 
     plain = "".join(_PASSING.get(char, char) for char in normalize("NFKC", name))
     return LOOK_ALIKE if plain.isascii() else NOT_ASCII

@@ -1,20 +1,22 @@
 """All rules, compiled: one view for each reading of the configuration. The strictest view wins."""
 
-from byleave.core.access import Access
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, strictest
-from byleave.core.protected import Protected
+from byleave.core.rules import RuleTable, ruling_verdict
 from byleave.errors import InputError
 from byleave.record import Record, Sealed
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
 
+    from byleave.core.access import Access
     from byleave.core.agents import Agents
     from byleave.core.match_context import MatchContext
-    from byleave.core.rules import RuleTable
+    from byleave.core.protected import Protected
 
     # A family's answer about one tool, and whether a written rule gave it (and not merely the absence of one).
     Answer = tuple[Verdict, bool]
@@ -36,10 +38,10 @@ class PolicyView(Record):
     """
 
     name: str
-    tools: "Mapping[str, ToolPolicy]"
+    tools: Mapping[str, ToolPolicy]
     denies_only: bool = False
-    rules: "RuleTable | None" = None
-    agents: "Agents | None" = None
+    rules: RuleTable | None = None
+    agents: Agents | None = None
 
 
 class KnownAnswers(Sealed):
@@ -54,7 +56,7 @@ class KnownAnswers(Sealed):
         """Whether anything was answered about a place."""
         return bool(self._access)
 
-    def access_at(self, key: object) -> "dict[str, tuple[bool, RuleRef]]":
+    def access_at(self, key: object) -> dict[str, tuple[bool, RuleRef]]:
         """Return what was answered about a place, by capability: the caller adds to it what it finds out."""
         found = self._access.get(key)
         if found is None:
@@ -63,7 +65,7 @@ class KnownAnswers(Sealed):
                 self._access[key] = found
         return found
 
-    def closed_at(self, key: object, find: "Callable[[], Any]") -> "Any":
+    def closed_at(self, key: object, find: Callable[[], Any]) -> Any:
         """Return the closed places that a key stands for, found now or before."""
         found = self._closed.get(key)
         if found is None:
@@ -72,7 +74,7 @@ class KnownAnswers(Sealed):
                 self._closed[key] = found
         return found
 
-    def speaks_of_agents(self, find: "Callable[[], bool]") -> bool:
+    def speaks_of_agents(self, find: Callable[[], bool]) -> bool:
         """Whether the rules may answer differently for different agents, found out now or before."""
         if not self._by_agent:
             self._by_agent.append(find())
@@ -89,27 +91,25 @@ class CompiledPolicy(Record):
     protected: Protected
     strict_links: bool = False
     shell: str | None = None  # how commands run: `auto`, `require` or `off`; None without a [shell] table
-    known: "KnownAnswers | None" = None  # what was answered about places before
+    known: KnownAnswers | None = None  # what was answered about places before
 
-    def rule_tables(self) -> "Iterator[RuleTable]":
+    def rule_tables(self) -> Iterator[RuleTable]:
         """Yield the ordered rules of every view, if there are rules at all.
 
         A view without any still counts: it allows nothing, so rules of an untrusted file cannot allow alone.
         """
         if all(view.rules is None for view in self.views):
             return
-        from byleave.core.rules import RuleTable
 
         for view in self.views:
             if not view.denies_only:
                 yield view.rules if view.rules is not None else RuleTable(())
 
-    def by_rules(self, subject: "MatchContext", what: str, *, silent: bool) -> Verdict | None:
+    def by_rules(self, subject: MatchContext, what: str, *, silent: bool) -> Verdict | None:
         """Return what `rules` say about a subject; where none matches, None if they may be `silent`, else ask."""
         tables = list(self.rule_tables())
         if not tables:
             return None if silent else _unmatched(what)
-        from byleave.core.rules import ruling_verdict
 
         heard = [verdict for table in tables if (verdict := ruling_verdict(table.decide(subject), what)) is not None]
         if silent:
@@ -131,7 +131,7 @@ class CompiledPolicy(Record):
             )
         return found
 
-    def strictest(self, name: str, decide: "Callable[[ToolPolicy], Answer]") -> Verdict:
+    def strictest(self, name: str, decide: Callable[[ToolPolicy], Answer]) -> Verdict:
         """Let every view that knows the tool answer; the strictest answer is the verdict."""
         tool = self.tool(name)
         if not tool.enabled:

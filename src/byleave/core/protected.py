@@ -6,21 +6,25 @@ protected as one that is not, and absolute ones: byleave's own, and directories 
 Every integration and the kernel take them from here. A question costs as many lookups as the path has names.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
 from byleave.core.fs_rules import FsTarget, fold, is_under
 from byleave.core.protected_names import ELSEWHERE, ENDINGS, GUARDED, GUARDED_ELSEWHERE, HELD, SYSTEM
 from byleave.record import Record, Sealed, set_cached
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, Protocol
-
-    class PlaceFinder(Protocol):
-        """Looks for the protected places of a workspace."""
-
-        def find(self) -> "Sequence[Protection]": ...
 
     Steps = tuple["_Step", ...]  # how far the names of a path lead into the patterns
+
+
+class PlaceFinder(Protocol):
+    """Looks for the protected places of a workspace."""
+
+    def find(self) -> Sequence[Protection]: ...
+
 
 # Writable only where a rule names the place (or something in it) exactly; what is held by the kernel comes first.
 PROTECTED = (*HELD, *(name for name in ELSEWHERE if name not in HELD and "*" not in name))
@@ -48,7 +52,7 @@ class Protection(Record):
         named = fold(rule_path)
         return any(is_under(named, fold(own)) for own in (self.place, self.path))
 
-    def named_anywhere_by(self, rule_names: "Sequence[str]") -> bool:
+    def named_anywhere_by(self, rule_names: Sequence[str]) -> bool:
         """Whether a rule for these names at every depth (`**/.vscode/**`) names what the place is known by."""
         return self.name != "" and is_under(fold("/".join(rule_names)), fold(self.name))
 
@@ -61,38 +65,38 @@ class Protected(Sealed):
     needs none.
     """
 
-    _inside: "_Index"
-    _outside: "_Index"
+    _inside: _Index
+    _outside: _Index
 
     def __init__(
         self,
-        inside: "Iterable[Protection]" = (),
-        outside: "Iterable[str]" = (),
-        kept: "Iterable[Protection]" = (),
+        inside: Iterable[Protection] = (),
+        outside: Iterable[str] = (),
+        kept: Iterable[Protection] = (),
         *,
-        finder: "PlaceFinder | None" = None,
+        finder: PlaceFinder | None = None,
     ) -> None:
         final = [Protection(place, place, final=True) for place in outside]
         self._finder = finder
         if finder is None:
             self._index([*inside, *kept, *final])
 
-    def _index(self, places: "Sequence[Protection]") -> None:
+    def _index(self, places: Sequence[Protection]) -> None:
         set_cached(self, "_inside", _Index(place for place in places if not place.path.startswith("/")))
         set_cached(self, "_outside", _Index(place for place in places if place.path.startswith("/")))
 
-    def __getattr__(self, name: str) -> "Any":
+    def __getattr__(self, name: str) -> Any:
         """Look for the places; afterwards their indexes are attributes, and this is not called any more."""
         if name not in ("_inside", "_outside") or self._finder is None:
             raise AttributeError(name)
         self._index(self._finder.find())
         return getattr(self, name)
 
-    def inside(self) -> "Iterator[Protection]":
+    def inside(self) -> Iterator[Protection]:
         """Yield the places that lie in the workspace, each under every path that it has there."""
         return self._inside.places()
 
-    def outside(self) -> "Iterator[Protection]":
+    def outside(self) -> Iterator[Protection]:
         """Yield the places that are known by their absolute paths, byleave's own among them."""
         return self._outside.places()
 
@@ -125,7 +129,7 @@ class Protected(Sealed):
                 found = _strictest(found, index.below(path))
         return found
 
-    def final_below(self, target: FsTarget) -> "Iterator[str]":
+    def final_below(self, target: FsTarget) -> Iterator[str]:
         """Yield the absolute paths below a directory that no rule opens, whether there is something or not.
 
         Of places that are known by their names, only those whose names go on from the directory's own.
@@ -148,7 +152,7 @@ class Protected(Sealed):
 class _Index:
     """Places by folded path, and by every directory above them. The workspace, and the root of all, is ""."""
 
-    def __init__(self, places: "Iterable[Protection]") -> None:
+    def __init__(self, places: Iterable[Protection]) -> None:
         # The final ones come last, and so replace others under the same name.
         self._at = {fold(place.path).rstrip("/"): place for place in sorted(places, key=_final)}
         # Of what lies below a directory, the first that is known is named, or a final one.
@@ -159,7 +163,7 @@ class _Index:
                 if known is None or place.final:
                     self._above[name] = place
 
-    def places(self) -> "Iterator[Protection]":
+    def places(self) -> Iterator[Protection]:
         """Yield every place once."""
         return iter(self._at.values())
 
@@ -237,19 +241,19 @@ def _steps() -> _Step:
 _START = _steps()
 
 
-def next_steps(steps: "Steps", name: str) -> "Steps":
+def next_steps(steps: Steps, name: str) -> Steps:
     """Return how far a name, after names that led to `steps`, leads into the patterns. A walk begins with none."""
     folded = fold(name)
     first = (_START.names[folded],) if folded in _START.names else ()
     return (*first, *(after for step in steps for after in _next(step, folded)))
 
 
-def is_place(steps: "Steps") -> bool:
+def is_place(steps: Steps) -> bool:
     """Whether the last of these names ends a pattern."""
     return any(step.pattern for step in steps)
 
 
-def patterns_after(steps: "Steps") -> "Iterator[tuple[str, bool]]":
+def patterns_after(steps: Steps) -> Iterator[tuple[str, bool]]:
     """Yield what patterns say after the last of these names, and whether they are final; those without wildcards."""
     for step in steps:
         for name, after in step.names.items():
@@ -258,16 +262,16 @@ def patterns_after(steps: "Steps") -> "Iterator[tuple[str, bool]]":
             yield from ((f"{name}/{rest}", final) for rest, final in patterns_after((after,)))
 
 
-def leads_on(steps: "Steps") -> bool:
+def leads_on(steps: Steps) -> bool:
     """Whether a pattern goes on below the last of these names."""
     return any(step.names or step.any_name or step.any_depth for step in steps)
 
 
-_NO_STEPS: "list[_Step]" = []
+_NO_STEPS: list[_Step] = []
 _LAST_LETTERS = tuple(ending for ending, _directories in ENDINGS)
 
 
-def _named_anywhere(path: str, folded: str, root: str, relative: str | None) -> "tuple[Protection | None, list[_Step]]":
+def _named_anywhere(path: str, folded: str, root: str, relative: str | None) -> tuple[Protection | None, list[_Step]]:
     """Return the place that an absolute path is or lies in by its names, and what could follow its last name.
 
     Names that are all above the workspace, which is at `root`, do not count.
@@ -289,14 +293,14 @@ def _named_anywhere(path: str, folded: str, root: str, relative: str | None) -> 
     return found, active
 
 
-def _by_ending(path: str, names: "list[str]", least: int, relative: str | None) -> Protection | None:
+def _by_ending(path: str, names: list[str], least: int, relative: str | None) -> Protection | None:
     for ending, directories in ENDINGS:
         if names[-1].endswith(ending) and (not directories or names[-2] in directories):
             return _place(path, len(names), least, f"*{ending}", relative, final=False)
     return None
 
 
-def _above_names(steps: "list[_Step]", path: str, *, tree: bool) -> Protection | None:
+def _above_names(steps: list[_Step], path: str, *, tree: bool) -> Protection | None:
     """Return what a name stands above: as a directory with all that is in it, or as a file or link in its place."""
     found: Protection | None = None
     for step in steps:
@@ -309,7 +313,7 @@ def _above_names(steps: "list[_Step]", path: str, *, tree: bool) -> Protection |
     return found
 
 
-def _next(step: _Step, name: str) -> "Iterator[_Step]":
+def _next(step: _Step, name: str) -> Iterator[_Step]:
     if name in step.names:
         yield step.names[name]
     if step.any_name is not None:
@@ -332,7 +336,7 @@ def _without(folded: str, relative: str) -> str:
     return folded[: len(folded) - len(relative)].rstrip("/") if relative else folded
 
 
-def builtin_places() -> "Iterator[Protection]":
+def builtin_places() -> Iterator[Protection]:
     """Yield every place of a workspace's root that the kernel holds too, each under its plain path."""
     for place in HELD:
         yield Protection(place, place, final=False)
@@ -340,13 +344,13 @@ def builtin_places() -> "Iterator[Protection]":
         yield Protection(place, place, final=True)
 
 
-def system_places() -> "Iterator[Protection]":
+def system_places() -> Iterator[Protection]:
     """Yield the machine's own places: a rule that names one opens it."""
     for place in SYSTEM:
         yield Protection(place, place, final=False)
 
 
-def resolved_places(resolve: "Callable[[str], object]") -> list[Protection]:
+def resolved_places(resolve: Callable[[str], object]) -> list[Protection]:
     """Return every built-in place under its plain path, and under the one that it really leads to."""
     places = list(builtin_places())
     for place in list(places):
@@ -368,7 +372,7 @@ def _strictest(one: Protection | None, other: Protection | None) -> Protection |
     return one
 
 
-def _above(path: str) -> "Iterator[str]":
+def _above(path: str) -> Iterator[str]:
     """Yield everything above `path`, the workspace itself last."""
     while path:
         path = path[: max(path.rfind("/"), 0)]

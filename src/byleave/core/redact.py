@@ -8,13 +8,17 @@ back in its answer. `gateway.redact` does the same to JSON messages without deco
 It is the second line of defence. A program that wants to betray a value finds a spelling that is not known here.
 """
 
-from _thread import allocate_lock  # of `threading`, which costs start-up time
+from __future__ import annotations
 
-TYPE_CHECKING = False
+import json
+import re
+from _thread import allocate_lock  # the lock alone: `threading` is for programs that start threads
+from binascii import b2a_base64
+from typing import TYPE_CHECKING, Any
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from re import Match, Pattern
-    from typing import Any
 
 REDACTED = "[REDACTED]"
 SHORTEST = 4  # a shorter value occurs everywhere by chance, and masking it would hide the record
@@ -80,7 +84,7 @@ class Redactor:
     `encoded`: hex, and base64 of something longer that holds the value (`user:value`), are spellings, too.
     """
 
-    def __init__(self, values: "Iterable[str]" = (), *, encoded: bool = False) -> None:
+    def __init__(self, values: Iterable[str] = (), *, encoded: bool = False) -> None:
         secret = {core for value in values for core in cores_of(value) if is_secret(core)}
         if encoded:
             secret |= {form for value in secret for form in _encodings(value)}
@@ -120,18 +124,16 @@ class Redactor:
         """Every spelling of the values that is hidden, the longest first."""
         return self._values
 
-    def tree(self, tree: "Any") -> "Any":
+    def tree(self, tree: Any) -> Any:
         """Return a JSON tree without the secrets, in keys as well as in values."""
         return _mapped(tree, self.text, names=True)
 
-    def values_tree(self, tree: "Any") -> "Any":
+    def values_tree(self, tree: Any) -> Any:
         """Return a JSON tree without the known values."""
         return _mapped(tree, self.values, names=False)
 
-    def _pattern(self) -> "Pattern[str]":
+    def _pattern(self) -> Pattern[str]:
         if self._forms is None:
-            import re  # a third of an interpreter's start: only where records are written
-
             self._forms = re.compile(_FORMS, re.IGNORECASE | re.VERBOSE)
         return self._forms
 
@@ -168,12 +170,12 @@ class SecretFilter:
             return data
         return self._redactor.values(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
-    def tree(self, tree: "Any") -> "Any":
+    def tree(self, tree: Any) -> Any:
         """Return a JSON tree without the values."""
         return tree if self._redactor is None else self._redactor.values_tree(tree)
 
 
-def _lines_of(value: str) -> "list[str]":
+def _lines_of(value: str) -> list[str]:
     """Return the lines of a value that has several: a search, or a program that numbers lines, shows one by one."""
     lines = [line.strip() for line in value.splitlines()]
     return [line for line in lines if len(line) >= _SHORTEST_LINE] if len(lines) > 1 else []
@@ -200,7 +202,7 @@ _LONG_WORD, _FEW_DIGITS = 20, 3  # of letters and digits that no person has made
 _HEX = 32
 
 
-def shows_secret(words: "Sequence[str]") -> bool:
+def shows_secret(words: Sequence[str]) -> bool:
     """Whether the words of a command, or of a name, may hold a secret: by its form, its place, or its randomness.
 
     It says yes too often rather than too seldom: it decides what is not written down for good.
@@ -239,7 +241,7 @@ def _is_random_piece(piece: str) -> bool:
     return digits >= _FEW_DIGITS and (mixed or is_hex)
 
 
-def cores_of(value: str) -> "Iterator[str]":
+def cores_of(value: str) -> Iterator[str]:
     """Yield a value as it is, and without what programs take off: blanks and line ends around it, then quotes."""
     yield value
     core = value.strip().strip(_UNSEEN).strip()
@@ -249,7 +251,7 @@ def cores_of(value: str) -> "Iterator[str]":
         yield inner
 
 
-def _without(text: str, values: "list[str]") -> str:
+def _without(text: str, values: list[str]) -> str:
     """Return `text` with all that the values cover hidden: where two of them overlap, no rest of either is left."""
     kept, done = [], 0
     for start, end in sorted(span for value in values for span in _spans(text, value)):
@@ -261,7 +263,7 @@ def _without(text: str, values: "list[str]") -> str:
     return "".join([*kept, text[done:]])
 
 
-def _spans(text: str, value: str) -> "Iterator[tuple[int, int]]":
+def _spans(text: str, value: str) -> Iterator[tuple[int, int]]:
     """Yield where a value stands; where it overlaps itself, all of that at once."""
     start = text.find(value)
     while start >= 0:
@@ -272,7 +274,7 @@ def _spans(text: str, value: str) -> "Iterator[tuple[int, int]]":
         start = following
 
 
-def _mapped(tree: "Any", mask: "Callable[[str], str]", *, names: bool) -> "Any":
+def _mapped(tree: Any, mask: Callable[[str], str], *, names: bool) -> Any:
     if isinstance(tree, str):
         return mask(tree)
     if isinstance(tree, dict):
@@ -289,7 +291,7 @@ def _mapped(tree: "Any", mask: "Callable[[str], str]", *, names: bool) -> "Any":
     return tree
 
 
-def _hide_all(tree: "Any", name: str) -> "Any":
+def _hide_all(tree: Any, name: str) -> Any:
     """Hide everything below a name that alone says what it is; a number of tokens is no secret."""
     if isinstance(tree, dict):
         return {key: _hide_all(value, name) for key, value in tree.items()}
@@ -319,15 +321,12 @@ def _plain_name(key: str) -> str:
     return key.lower().replace("-", "_")
 
 
-def _hidden(found: "Match[str]") -> str:
+def _hidden(found: Match[str]) -> str:
     return f"{found[found.lastgroup] if found.lastgroup else ''}{REDACTED}"
 
 
-def _spellings(value: str) -> "set[str]":
+def _spellings(value: str) -> set[str]:
     """Return the value as it is, as JSON writes it with and without ASCII escapes, and as URLs and base64 do."""
-    import json
-    from binascii import b2a_base64
-
     plain = value.encode("utf-8", "surrogatepass")
     encoded = b2a_base64(plain, newline=False).decode().rstrip("=")
     forms, written = {value}, [value]
@@ -349,10 +348,8 @@ def _percent(plain: bytes, safe: str, hexes: str = "%02X") -> str:
     )
 
 
-def _encodings(value: str) -> "Iterator[str]":
+def _encodings(value: str) -> Iterator[str]:
     """Yield what a value looks like inside of something that was encoded as a whole: `user:value`, for one."""
-    from binascii import b2a_base64
-
     plain = value.encode("utf-8", "surrogateescape")
     forms = [plain.hex(), plain.hex().upper()]
     for before in range(3):  # base64 takes three bytes at a time; what they share with their neighbours differs

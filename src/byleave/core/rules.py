@@ -10,6 +10,10 @@ Pure. A path pattern is found by its last name where that is literal (`**/.env`,
 (`migrations/**`); names are folded, so that more is found than matches. All other rules are candidates always.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.arguments import ANY_TOOL
 from byleave.core.decision import ALLOW, ASK, CODES, DENY, INLINE, VERBS, Decision, RuleRef, Verdict
 from byleave.core.fs_rules import fold
@@ -17,7 +21,6 @@ from byleave.core.matchers import All, AnyOf, PathMatcher, describe, paths_of, p
 from byleave.core.patterns import ANY_DEPTH, NameIndex
 from byleave.record import Record, Sealed, set_cached
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -34,7 +37,7 @@ _FEW = 8  # rules that are not worth an index
 class PathIndex:
     """Rules in order, found by the names of a file."""
 
-    def __init__(self, rules: "Sequence[CompiledRule]") -> None:
+    def __init__(self, rules: Sequence[CompiledRule]) -> None:
         self._rules = tuple(rules)
         self._general: list[int] = []
         self._by_key: dict[tuple[str, str], list[int]] = {}
@@ -47,7 +50,7 @@ class PathIndex:
             for key in keys or ():
                 self._by_key.setdefault(key, []).append(number)
 
-    def candidates(self, file: "FsTarget | None", *, below: bool) -> "Sequence[CompiledRule]":
+    def candidates(self, file: FsTarget | None, *, below: bool) -> Sequence[CompiledRule]:
         """Return the rules that may match; all of them for what is no file, or for everything below one."""
         if file is None or below or len(self._rules) <= _FEW:
             return self._rules
@@ -57,7 +60,7 @@ class PathIndex:
         return [self._rules[number] for number in sorted(found)]
 
 
-def _names(file: "FsTarget") -> "Iterator[tuple[str, str]]":
+def _names(file: FsTarget) -> Iterator[tuple[str, str]]:
     for path, start in ((file.relative, ""), (file.door, ""), (file.canonical.lstrip("/"), "/")):
         if path is not None:
             names = path.split("/")
@@ -65,7 +68,7 @@ def _names(file: "FsTarget") -> "Iterator[tuple[str, str]]":
             yield "last", fold(names[-1])
 
 
-def _keys(matcher: "Matcher") -> "frozenset[tuple[str, str]] | None":
+def _keys(matcher: Matcher) -> frozenset[tuple[str, str]] | None:
     """Return the keys under which a rule is found; None where it must always be asked."""
     if isinstance(matcher, PathMatcher):
         globs = [(matcher.glob, matcher.absolute)]
@@ -81,7 +84,7 @@ def _keys(matcher: "Matcher") -> "frozenset[tuple[str, str]] | None":
     return None
 
 
-def _key(glob: "Glob", *, absolute: bool) -> tuple[str, str] | None:
+def _key(glob: Glob, *, absolute: bool) -> tuple[str, str] | None:
     names = glob.names
     if names and names[-1] != ANY_DEPTH and _WILD.isdisjoint(names[-1]):
         return "last", fold(names[-1])
@@ -108,7 +111,7 @@ class CompiledRule(Sealed):
     def __init__(
         self,
         outcome: Decision,
-        matcher: "Matcher",
+        matcher: Matcher,
         why: str | None = None,
         source: str = INLINE,
         words: tuple[tuple[str, ...], ...] = (),
@@ -150,7 +153,7 @@ class RuleAnswer(Record):
     rules: tuple[CompiledRule, ...] = ()
     withheld: str | None = None  # an allow matched, but does not reach this option
     uncertain: bool = False
-    passed: "CompiledRule | None" = None  # the allow that does not reach it
+    passed: CompiledRule | None = None  # the allow that does not reach it
 
     @property
     def refs(self) -> tuple[RuleRef, ...]:
@@ -180,7 +183,7 @@ class _Server:
         self.whole: list[tuple[int, CompiledRule]] = []
         self.tools: NameIndex[list[tuple[int, CompiledRule]]] = NameIndex()
 
-    def found(self, tool: str | None) -> "Iterator[tuple[int, CompiledRule]]":
+    def found(self, tool: str | None) -> Iterator[tuple[int, CompiledRule]]:
         yield from self.whole
         if tool is not None:
             for entries in self.tools.values() if tool == ANY_TOOL else self.tools.all(tool):
@@ -190,7 +193,7 @@ class _Server:
 class RuleTable(Sealed):
     """Rules in order, found by program or by call."""
 
-    def __init__(self, rules: "Sequence[CompiledRule]") -> None:
+    def __init__(self, rules: Sequence[CompiledRule]) -> None:
         self.rules = tuple(rules)
         self._general: list[tuple[int, CompiledRule]] = []
         self._by_program: dict[str, list[tuple[int, CompiledRule]]] = {}
@@ -224,7 +227,7 @@ class RuleTable(Sealed):
             known = self._grants[op] = tuple(paths)
         return known
 
-    def decide(self, subject: "MatchContext", *, restricting_only: bool = False) -> RuleAnswer:
+    def decide(self, subject: MatchContext, *, restricting_only: bool = False) -> RuleAnswer:
         """Return what the rules say; with `restricting_only`, allows are passed over."""
         floor: CompiledRule | None = None
         withheld: str | None = None
@@ -249,7 +252,7 @@ class RuleTable(Sealed):
             return RuleAnswer(ASK, (floor,), withheld, uncertain=True)
         return RuleAnswer(None, (), withheld, passed=passed)
 
-    def could_allow(self, subject: "MatchContext") -> bool:
+    def could_allow(self, subject: MatchContext) -> bool:
         """Whether some arguments exist for which the rules do not deny a call whose arguments are UNKNOWN.
 
         A rule that depends on them may match or not: one that allows or asks leaves a way, one that denies as well.
@@ -262,7 +265,7 @@ class RuleTable(Sealed):
                 return False
         return True
 
-    def _index_calls(self) -> "tuple[NameIndex[_Server], list[tuple[int, CompiledRule]]]":
+    def _index_calls(self) -> tuple[NameIndex[_Server], list[tuple[int, CompiledRule]]]:
         servers: NameIndex[_Server] = NameIndex()
         general = []
         for entry in enumerate(self.rules):
@@ -274,7 +277,7 @@ class RuleTable(Sealed):
                 (known.whole if tool is None else known.tools.add(tool, [])).append(entry)
         return servers, general
 
-    def _for_call(self, server: str, tool: str | None) -> "list[CompiledRule]":
+    def _for_call(self, server: str, tool: str | None) -> list[CompiledRule]:
         kept = self._kept.get((server, tool))
         if kept is not None:
             return kept
@@ -292,12 +295,12 @@ class RuleTable(Sealed):
             self._kept[server, tool] = rules
         return rules
 
-    def _candidates(self, subject: "MatchContext") -> "Iterable[CompiledRule]":
+    def _candidates(self, subject: MatchContext) -> Iterable[CompiledRule]:
         if subject.call is not None:
             return self._for_call(subject.call[0], subject.call[1])
         return self._by_part(subject)
 
-    def _by_part(self, subject: "MatchContext") -> "Iterator[CompiledRule]":
+    def _by_part(self, subject: MatchContext) -> Iterator[CompiledRule]:
         part = subject.part
         if part is None:
             yield from self._not_commands.candidates(subject.file, below=subject.below)
@@ -330,7 +333,7 @@ def _number(entry: tuple[int, CompiledRule]) -> int:
     return entry[0]
 
 
-def uncovered(part: "MatchPart | None") -> str | None:
+def uncovered(part: MatchPart | None) -> str | None:
     """Return what of a command an allow does not reach that only names the program; None if it reaches all."""
     if part is None:
         return None
@@ -344,7 +347,7 @@ def uncovered(part: "MatchPart | None") -> str | None:
     return None
 
 
-def _may_start(rule: CompiledRule, subject: "MatchContext") -> bool:
+def _may_start(rule: CompiledRule, subject: MatchContext) -> bool:
     """Whether the words of a program that may be a wrapper spell a command that the rule means."""
     part = subject.part
     if part is None or not part.knowledge.spelled:

@@ -4,13 +4,16 @@ Pure. What a pattern selects: `selection`. Which closed places exist below the s
 (workspace.closed_paths). Start at `decide_selected`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.decision import ASK, CODES, VERBS, Verdict
 from byleave.core.fs_rules import FsTarget
 from byleave.core.selection import EVERYTHING
 from byleave.record import Record
 from byleave.text import quoted, sentence_list
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.core.closed_places import ClosedPlaces, Covered
     from byleave.core.decision import Decision
@@ -24,9 +27,9 @@ _MOST_NAMED = 3
 class SearchedFiles(Record):
     """What was looked for below the start of a search: the closed places, and those that exist and can be selected."""
 
-    closed: "ClosedPlaces"
-    selection: "Selection | None"
-    covered: "Covered"
+    closed: ClosedPlaces
+    selection: Selection | None
+    covered: Covered
 
 
 def decide_selected(looked: SearchedFiles, start: FsTarget, what: str) -> Verdict | None:
@@ -54,11 +57,11 @@ def decide_selected(looked: SearchedFiles, start: FsTarget, what: str) -> Verdic
     return None
 
 
-def _said(rule: "CompiledRule") -> str:
+def _said(rule: CompiledRule) -> str:
     return f"the rule `{rule.text}` ({rule.why})" if rule.why else f"the rule `{rule.text}`"
 
 
-def _decide_all(looked: SearchedFiles, start: FsTarget) -> "tuple[Decision, CompiledRule] | None":
+def _decide_all(looked: SearchedFiles, start: FsTarget) -> tuple[Decision, CompiledRule] | None:
     """Return the mildest answer of rules that close everything a search can select; None where something is open."""
     examples = EVERYTHING if looked.selection is None else looked.selection.examples()
     if not examples:

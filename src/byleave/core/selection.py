@@ -5,10 +5,13 @@ with `!` in front. `Selection.may_select` answers for all of them at once, so it
 rarely.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.fs_rules import fold
 from byleave.core.patterns import ANY_DEPTH, name_matches
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -45,7 +48,7 @@ class Selection:
         ends = [names[-1] for names in self._names if names is not None]
         return any(_is_plain(end) or _overlap(end, pattern) for end in ends)
 
-    def examples(self) -> "tuple[str, ...] | None":
+    def examples(self) -> tuple[str, ...] | None:
         """Return paths that stand for everything the pattern can select; None where that is not clear."""
         if self._names is None or self._excludes:
             return None
@@ -62,7 +65,7 @@ def selection_of(glob: str | None) -> Selection | None:
     return Selection(glob) if glob else None
 
 
-def _alternatives(text: str) -> "tuple[str, ...] | None":
+def _alternatives(text: str) -> tuple[str, ...] | None:
     """Return the patterns in a text: braces written out, and what blanks or commas may separate; None if unclear."""
     if any(mark in text for mark in _UNCLEAR):
         return None
@@ -73,7 +76,7 @@ def _alternatives(text: str) -> "tuple[str, ...] | None":
     return tuple(dict.fromkeys(part for part in parts if part.strip("/ "))) or None
 
 
-def _without_braces(text: str) -> "list[str] | None":
+def _without_braces(text: str) -> list[str] | None:
     """Return a text with every `{a,b}` written out, the inner ones first; None if that is too much or unclear."""
     found = [text]
     while any("{" in each or "}" in each for each in found):
@@ -93,7 +96,7 @@ def _without_braces(text: str) -> "list[str] | None":
     return found
 
 
-def _names(pattern: str) -> "tuple[str, ...] | None":
+def _names(pattern: str) -> tuple[str, ...] | None:
     """Return a pattern name by name, folded, with wider wildcards where tools disagree; None where it is unclear."""
     kept: list[str] = []
     for name in pattern.split("/"):
@@ -106,7 +109,7 @@ def _names(pattern: str) -> "tuple[str, ...] | None":
     return tuple(kept)
 
 
-def _widened(name: str) -> "list[str] | None":
+def _widened(name: str) -> list[str] | None:
     """Return one name of a pattern, a class of characters as `*`; None where `**` stands in the middle of it."""
     if "[" in name:
         end = name.rfind("]")
@@ -138,7 +141,7 @@ def _match(pattern: tuple[str, ...], names: tuple[str, ...]) -> bool:
     return any(all(rest == ANY_DEPTH for rest in pattern[at:]) for at in states)
 
 
-def _step(pattern: tuple[str, ...], states: set[int], name: str) -> "Iterator[int]":
+def _step(pattern: tuple[str, ...], states: set[int], name: str) -> Iterator[int]:
     for state in states:
         at = state
         while at < len(pattern) and pattern[at] == ANY_DEPTH:
@@ -173,7 +176,7 @@ def _surely_excludes(pattern: tuple[str, ...], names: tuple[str, ...]) -> bool:
     return plain[0] in (names[:-1] if pattern[0] == ANY_DEPTH else names[:1])
 
 
-def _examples(pattern: tuple[str, ...]) -> "Iterator[str]":
+def _examples(pattern: tuple[str, ...]) -> Iterator[str]:
     """Yield paths that stand for the matches: at the top and deeper, with nothing and with something for `**`."""
     ends_deep = pattern[-1] == ANY_DEPTH
     shortest = [_example(name) for name in pattern if name != ANY_DEPTH] + [_ANY_NAME] * ends_deep

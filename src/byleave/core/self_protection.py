@@ -8,7 +8,10 @@ hides from both (a script, code that is put together) meets the commands themsel
 one way to write it; `runs_outside` knows every other, which is denied.
 """
 
-TYPE_CHECKING = False
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -49,18 +52,18 @@ _BLANKS = str.maketrans(dict.fromkeys("\"'`$(){}[],\t\\", " ") | dict.fromkeys("
 _END = ";"
 
 
-def is_door(argv: "Sequence[str]") -> bool:
+def is_door(argv: Sequence[str]) -> bool:
     """Whether this is byleave standing between an agent or a tool and the machine."""
     return any(word in DOORS for words in _own_words(argv) for word in words)
 
 
-def holds_in_sandbox(argv: "Sequence[str]") -> bool:
+def holds_in_sandbox(argv: Sequence[str]) -> bool:
     """Whether this is byleave, and what it starts runs in a sandbox."""
     words = [word for own in _own_words(argv) for word in own]
     return not {"run", "call", "mcp"}.isdisjoint(words) or {"acp", "--sandbox"}.issubset(words)
 
 
-def changes_trust(argv: "Words") -> bool:
+def changes_trust(argv: Words) -> bool:
     """Whether this makes byleave change what it trusts. None is a word known only at run time."""
     if not any(word is not None and "byleave" in word.lower() for word in argv):
         return False  # nearly every command: whatever starts us has to name us
@@ -68,7 +71,7 @@ def changes_trust(argv: "Words") -> bool:
     return found or _is_code_of_ours(argv, GUARDED_COMMANDS)
 
 
-def guarded_because(argv: "Words") -> str:
+def guarded_because(argv: Words) -> str:
     """Say why a command that `changes_trust` is denied."""
     started = (*_own_words(argv), *_started_words(argv))
     if any(word is not None and word.startswith(TICKET_FLAG) for words in started for word in words):
@@ -76,7 +79,7 @@ def guarded_because(argv: "Words") -> str:
     return "this byleave command changes what is trusted: only a person may run it, in a terminal"
 
 
-def runs_outside(argv: "Words") -> bool:
+def runs_outside(argv: Words) -> bool:
     """Whether this may start `byleave outside`, however it is written. None is a word known only at run time."""
     if not any(word is not None and "byleave" in word.lower() for word in argv):
         return False
@@ -85,7 +88,7 @@ def runs_outside(argv: "Words") -> bool:
     return _is_code_of_ours(argv, frozenset({OUTSIDE}))
 
 
-def outside_command(argv: "Words") -> tuple[str, ...] | None:
+def outside_command(argv: Words) -> tuple[str, ...] | None:
     """Return COMMAND ARGS... of `byleave outside -- COMMAND ARGS...`, by any path or `python -m byleave`.
 
     None for everything else: another option, a word known only at run time, no command.
@@ -109,7 +112,7 @@ def _module_words(words: tuple[str, ...]) -> tuple[str, ...]:
     return ()
 
 
-def _own_words(argv: "Words") -> "Iterator[Words]":
+def _own_words(argv: Words) -> Iterator[Words]:
     """Yield byleave's own arguments if the program is byleave, by any path or through Python."""
     if argv and argv[0] is not None and _is_us(argv[0]):
         yield argv[1:]
@@ -117,7 +120,7 @@ def _own_words(argv: "Words") -> "Iterator[Words]":
         yield from _python_words(argv)
 
 
-def _python_words(argv: "Words") -> "Iterator[Words]":
+def _python_words(argv: Words) -> Iterator[Words]:
     for position, word in enumerate(argv[1:], start=1):
         if word is None:
             continue
@@ -137,7 +140,7 @@ def _module(word: str) -> str | None:
     return word[position + 1 :] if word[position] == "m" else None
 
 
-def _started_words(argv: "Words") -> "Iterator[Words]":
+def _started_words(argv: Words) -> Iterator[Words]:
     """Yield byleave's arguments wherever it occurs behind a program that starts others, byleave included."""
     name = _name(argv)
     ahead: Words = argv[1:]
@@ -153,7 +156,7 @@ def _started_words(argv: "Words") -> "Iterator[Words]":
             yield from _python_words(words[position:])
 
 
-def _started_by_us(words: "Words") -> "Words":
+def _started_by_us(words: Words) -> Words:
     """Return what byleave starts: what stands behind `--`, which `run` does not need."""
     if "check" in words:
         return ()
@@ -161,7 +164,7 @@ def _started_by_us(words: "Words") -> "Words":
     return words[words.index(marks[0]) + 1 :] if marks else ()
 
 
-def _flattened(words: "Words") -> "list[str | None]":
+def _flattened(words: Words) -> list[str | None]:
     """Return the words, and in place of each that is a whole text, the words of that text."""
     flat: list[str | None] = []
     for word in words:
@@ -170,7 +173,7 @@ def _flattened(words: "Words") -> "list[str | None]":
     return flat
 
 
-def _is_code_of_ours(argv: "Words", commands: frozenset[str]) -> bool:
+def _is_code_of_ours(argv: Words, commands: frozenset[str]) -> bool:
     """Whether Python is given code that names both byleave and one of these commands: who is to say what it calls?"""
     if not _name(argv).startswith(_PYTHONS) or not any(word and _cluster_ends_in_code(word) for word in argv[1:]):
         return False
@@ -183,7 +186,7 @@ def _cluster_ends_in_code(word: str) -> bool:
     return word.startswith("-") and not word.startswith("--") and word.rstrip("c") != word
 
 
-def _is_guarded(words: "Words") -> bool:
+def _is_guarded(words: Words) -> bool:
     """Whether the command word is guarded, or a flag does what a guarded command does; what is not clear counts so."""
     words = words[: words.index(_END)] if _END in words else words
     own = words[: words.index("--")] if "--" in words else words
@@ -202,7 +205,7 @@ def _is_guarded(words: "Words") -> bool:
     return word in GUARDED_COMMANDS or (word in _STARTING and any(_brings_policy(each) for each in own))
 
 
-def _command_word(words: "Words") -> str | None:
+def _command_word(words: Words) -> str | None:
     words = words[: words.index(_END)] if _END in words else words
     position = _command_position(words)
     if position is None:
@@ -212,7 +215,7 @@ def _command_word(words: "Words") -> str | None:
     return OUTSIDE if word is not None and word.startswith("-") and OUTSIDE in words[position:] else word
 
 
-def _command_position(words: "Words") -> int | None:
+def _command_position(words: Words) -> int | None:
     """Return where the command word stands behind the common flags, or what is not known and may be it."""
     position = 0
     while position < len(words):
@@ -230,7 +233,7 @@ def _brings_policy(word: str | None) -> bool:
     return word is None or word.startswith(_POLICY_FLAGS)
 
 
-def _name(argv: "Words") -> str:
+def _name(argv: Words) -> str:
     return _base(argv[0]) if argv and argv[0] is not None else ""
 
 

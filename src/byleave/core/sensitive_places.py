@@ -4,10 +4,13 @@ Pure. Configuration adds to the list; nothing removes from it. Every allowed fil
 are kept by kind: plain places in a table, names that count anywhere (`**/.env`) by name, and the few others as globs.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.fs_rules import fold, is_under
 from byleave.core.patterns import ANY_DEPTH, compile_glob, name_matches
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -29,11 +32,11 @@ class Sensitive:
 
     def __init__(
         self,
-        added: "Iterable[str]" = (),
+        added: Iterable[str] = (),
         *,
         home: str,
         root: str,
-        real: "Callable[[str], str]" = str,
+        real: Callable[[str], str] = str,
     ) -> None:
         named = [name for name in dict.fromkeys([*BUILT_IN, *added]) if home or not name.startswith("~")]
         globs = [(name, compile_glob(_absolute(name, home, root))) for name in named]
@@ -62,7 +65,7 @@ class Sensitive:
             path = path[: max(path.rfind("/"), 0)]
         return None
 
-    def below(self, place: str) -> "Iterator[tuple[str, str]]":
+    def below(self, place: str) -> Iterator[tuple[str, str]]:
         """Yield the entries without wildcards that lie at or below the absolute `place`, each with its own place."""
         for name, absolute in self._plain:
             if is_under(absolute, place):

@@ -6,14 +6,19 @@ instead of one, where that is safe. No suggestion holds what looks like a secret
 anything has a comment above it that says so.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.access import SHELL_TOOL, VFS, Default
+from byleave.core.cautions import UNKNOWN_OPTION, call_caution, command_cautions, kind_caution, wide_subcommand
 from byleave.core.decision import ALLOW, BUILT_IN
 from byleave.core.env_rules import name_problem
 from byleave.core.fs_rules import CAPABILITIES, WRITES, FsRule, FsTable
 from byleave.core.paths import refuse_input
+from byleave.core.redact import shows_secret
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def suggest_fs(
-    access: "Access", tool: str, path: str, capability: str, *, without: "AbstractSet[str]" = frozenset()
+    access: Access, tool: str, path: str, capability: str, *, without: AbstractSet[str] = frozenset()
 ) -> str | None:
     """Return the rule that would grant `capability` at `path` and take nothing away, with `without` left out."""
     if not is_speakable(tool, path) or refuse_input(path) is not None or _shows_secret([path]):
@@ -43,7 +48,7 @@ def suggest_fs(
     return "\n\n".join([*blocks, _fs_block(tool, path or ".", (given - without) | {capability})])
 
 
-def suggest_net(access: "Access", tool: str, target: "Target") -> str | None:
+def suggest_net(access: Access, tool: str, target: Target) -> str | None:
     """Return a rule for this very scheme, host, port and path."""
     if not is_speakable(tool) or target.userinfo or target.tainted or target.readings or _shows_secret(target.segments):
         return None
@@ -61,7 +66,7 @@ def suggest_net(access: "Access", tool: str, target: "Target") -> str | None:
     return _beside_files(access, tool, "\n".join([*lines, "allow = true"]))
 
 
-def suggest_env(access: "Access", tool: str, name: str) -> str | None:
+def suggest_env(access: Access, tool: str, name: str) -> str | None:
     """Return the rule that lets the tool read one variable."""
     if not is_speakable(tool, name) or "*" in name or name_problem(name) is not None:
         return None
@@ -70,7 +75,7 @@ def suggest_env(access: "Access", tool: str, name: str) -> str | None:
 
 
 def suggest_command(
-    access: "Access", tool: str, program: str, args: "Sequence[str]", rule: "CommandRule | None" = None
+    access: Access, tool: str, program: str, args: Sequence[str], rule: CommandRule | None = None
 ) -> str | None:
     """Return the entry that lets the tool start the program with exactly these arguments."""
     if not is_speakable(tool, program, *args) or "**" in args or not program or _shows_secret([program, *args]):
@@ -79,7 +84,6 @@ def suggest_command(
     if rule is not None and not rule.args:  # an empty list means "no arguments", which any other list would end
         lists.insert(0, "[]")
     head = f"[{access_table(tool)}.commands.{toml_key(program)}]"
-    from byleave.core.cautions import command_cautions
 
     block = _with_cautions(f"{head}\nargs = [{', '.join(lists)}]", command_cautions([program, *args]))
     return _beside_files(access, tool, block)
@@ -110,7 +114,7 @@ _SOURCES = (
 )
 
 
-def suggest_path_rule(place: "FsTarget", kind: str, *, wide: bool = False) -> str | None:
+def suggest_path_rule(place: FsTarget, kind: str, *, wide: bool = False) -> str | None:
     """Return the rule that lets this path be touched in this way, for every agent.
 
     `wide`: the sources of the same kind in its directory may be, too, if nothing protects it.
@@ -124,7 +128,6 @@ def suggest_path_rule(place: "FsTarget", kind: str, *, wide: bool = False) -> st
         path = _with_its_like(place.relative, kind) or path
     if _shows_secret([path]):
         return None
-    from byleave.core.cautions import kind_caution
 
     rule = f"[[rules]]\nallow = {{ path = {toml_string(path)}, ops = [{toml_string(kind)}] }}"
     return _with_cautions(rule, [kind_caution(kind)])
@@ -140,7 +143,7 @@ def _with_its_like(path: str, kind: str) -> str | None:
     return f"{directory}/**/*.{suffix}"
 
 
-def suggest_url_rule(target: "Target") -> str | None:
+def suggest_url_rule(target: Target) -> str | None:
     """Return the rule that lets this very URL be reached, for every agent."""
     if target.userinfo or target.tainted or target.readings or target.segments != target.plain:
         return None
@@ -158,13 +161,12 @@ def suggest_call_rule(server: str, tool: str | None) -> str | None:
     if not is_speakable(*names) or any(not _GLOB_LETTERS.isdisjoint(name) for name in names):
         return None
     keys = ", ".join(f"{key} = {toml_string(name)}" for key, name in zip(("server", "tool"), names, strict=False))
-    from byleave.core.cautions import call_caution
 
     return _with_cautions(f"[[rules]]\nallow = {{ call = {{ {keys} }} }}", [call_caution(tool)])
 
 
 def suggest_agent(
-    agent: str, servers: "Sequence[str]", table: "tuple[str, str, Sequence[str]]", *, new: "Sequence[str]"
+    agent: str, servers: Sequence[str], table: tuple[str, str, Sequence[str]], *, new: Sequence[str]
 ) -> str | None:
     """Return what opens servers to an agent, and names in one of its tables: kind, server, names.
 
@@ -178,11 +180,11 @@ def suggest_agent(
     return "\n".join([f"[agents.{toml_key(agent)}]", *lines]) if lines else None
 
 
-def _toml_list(words: "Sequence[str]") -> str:
+def _toml_list(words: Sequence[str]) -> str:
     return f"[{', '.join(toml_string(word) for word in words)}]"
 
 
-def suggest_command_rule(argv: "Sequence[str | None]", knowledge: "Knowledge | None" = None) -> str | None:
+def suggest_command_rule(argv: Sequence[str | None], knowledge: Knowledge | None = None) -> str | None:
     """Return the rule that lets this command run: by its subcommand where all its options are known to be harmless.
 
     Elsewhere it names every word: a wider one might allow a form that was not looked at.
@@ -190,7 +192,6 @@ def suggest_command_rule(argv: "Sequence[str | None]", knowledge: "Knowledge | N
     words = [word for word in argv if word is not None]
     if len(words) < len(argv) or not words or not is_speakable(*words):
         return None
-    from byleave.core.cautions import UNKNOWN_OPTION, command_cautions, wide_subcommand
 
     covered = knowledge is not None and knowledge.uncovered((), ()) is None
     subcommand = wide_subcommand(words) if covered else None
@@ -204,20 +205,18 @@ def suggest_command_rule(argv: "Sequence[str | None]", knowledge: "Knowledge | N
     return _with_cautions(rule, [*command_cautions(words), None if covered else UNKNOWN_OPTION])
 
 
-def _shows_secret(words: "Sequence[str]") -> bool:
-    from byleave.core.redact import shows_secret  # where something is allowed, nothing is suggested
-
+def _shows_secret(words: Sequence[str]) -> bool:
     return shows_secret(words)
 
 
 _CAUTION = "# Caution: "
 
 
-def _with_cautions(block: str, cautions: "Iterable[str | None]") -> str:
+def _with_cautions(block: str, cautions: Iterable[str | None]) -> str:
     return "\n".join([*(f"{_CAUTION}{each}." for each in cautions if each is not None), block])
 
 
-def cautions_apart(suggestion: str) -> "tuple[str, tuple[str, ...]]":
+def cautions_apart(suggestion: str) -> tuple[str, tuple[str, ...]]:
     """Return a suggestion without its cautions, and these as they are said elsewhere."""
     lines = suggestion.split("\n")
     said = [line.removeprefix(_CAUTION).removesuffix(".") for line in lines if line.startswith(_CAUTION)]
@@ -254,7 +253,7 @@ def _granted(rule: FsRule) -> set[str]:
     return {name for name in CAPABILITIES if rule.grants(name)}
 
 
-def _all_of(table: "FsTable | Default") -> set[str] | None:
+def _all_of(table: FsTable | Default) -> set[str] | None:
     """Return what a default gives everywhere in the workspace; None where rules were declared, or nothing is given."""
     if isinstance(table, FsTable):
         built_in = bool(table.rules) and table.rules[0].source == BUILT_IN
@@ -262,16 +261,16 @@ def _all_of(table: "FsTable | Default") -> set[str] | None:
     return set(CAPABILITIES) if table.decision is ALLOW else None
 
 
-def _beside_files(access: "Access", tool: str, block: str) -> str:
+def _beside_files(access: Access, tool: str, block: str) -> str:
     """Return the block; a vfs tool that declares anything at all would lose its view of the workspace, so keep that."""
     return f"{_fs_block(tool, '.', {'read'})}\n\n{block}" if access.fs is VFS.fs else block
 
 
-def _knows(table: "NetTable | Default", host: str) -> bool:
+def _knows(table: NetTable | Default, host: str) -> bool:
     return not isinstance(table, Default) and any(rule.host == host for rule in table.rules)
 
 
-def _fs_block(tool: str, path: str, given: "AbstractSet[str]") -> str:
+def _fs_block(tool: str, path: str, given: AbstractSet[str]) -> str:
     """Write one fs rule, with `write` for the three that it stands for."""
     names = [name for name in CAPABILITIES if name in given]
     if given >= WRITES:

@@ -12,6 +12,10 @@ that would match them. So a URI that its server does not list in these very lett
 it is matched in every form that is left: escaped or not, with a slash at its end or without.
 """
 
+from __future__ import annotations
+
+from unicodedata import normalize
+
 from byleave.record import Record
 from byleave.text import is_seen, shown
 
@@ -288,7 +292,7 @@ def _split(path: str) -> tuple[str, ...]:
     return tuple(parts[1:-1] if parts[-1] == "" else parts[1:])
 
 
-def _collapsed(parts: "list[str] | tuple[str, ...]") -> tuple[str, ...]:
+def _collapsed(parts: list[str] | tuple[str, ...]) -> tuple[str, ...]:
     kept: list[str] = []
     for part in parts:
         if part == ".." and not kept:
@@ -454,8 +458,6 @@ def _odd_place(scheme: str, rest: str) -> str:
 
 def forms(uri: str) -> tuple[str, ...]:
     """Return every way in which a plainly written URI may stand in a rule: what denies one of them denies it."""
-    from unicodedata import normalize
-
     meant = normalize("NFC", _unescaped(uri))
     found = [uri, meant, _uris_escaped(meant)]
     return tuple(dict.fromkeys([*found, *(each.rstrip("/") for each in found)]))

@@ -9,7 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from byleave.gateway.http_link import HttpLink
 from byleave.gateway.interfaces import DownError
+from byleave.gateway.spawn import ServerSpawner
+from byleave.gateway.sse_link import SseLink
+from byleave.gateway.stdio_link import StdioLink
 from byleave.net.http_async_client import AsyncHttpClient
 from byleave.text import quoted, shown
 
@@ -18,7 +22,6 @@ if TYPE_CHECKING:
 
     from byleave.gateway.interfaces import Link, Receiver
     from byleave.gateway.limits import ServerProcesses
-    from byleave.gateway.spawn import ServerSpawner
     from byleave.net.proxy import Decide
     from byleave.policy.live_policy import LivePolicy
     from byleave.policy.load import Workspace
@@ -52,8 +55,6 @@ class LinkContext:
     def starter(self) -> ServerSpawner:
         """What starts servers; loaded when one is to be started."""
         if self._starter is None:
-            from byleave.gateway.spawn import ServerSpawner
-
             self._starter = ServerSpawner(*self._how)
         return self._starter
 
@@ -82,8 +83,6 @@ def make_link(
 def _stdio(
     server: ServerConfig, expanded: ExpandedServer, receiver: Receiver, surroundings: LinkContext, tool: str | None
 ) -> Link:
-    from byleave.gateway.stdio_link import StdioLink
-
     return StdioLink(
         server,
         expanded,
@@ -98,16 +97,12 @@ def _stdio(
 def _http(
     server: ServerConfig, expanded: ExpandedServer, receiver: Receiver, surroundings: LinkContext, _tool: str | None
 ) -> Link:
-    from byleave.gateway.http_link import HttpLink
-
     return HttpLink(server, expanded, receiver, surroundings.client)
 
 
 def _sse(
     server: ServerConfig, expanded: ExpandedServer, receiver: Receiver, surroundings: LinkContext, _tool: str | None
 ) -> Link:
-    from byleave.gateway.sse_link import SseLink
-
     return SseLink(server, expanded, receiver, surroundings.client)
 
 

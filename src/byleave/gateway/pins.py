@@ -19,7 +19,9 @@ Start at `Pins.judge`, for listings; calls ask `Pins.approves`.
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections import Counter
+from difflib import unified_diff
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -155,9 +157,7 @@ _SIGNS = ("\\u", "\\b", "\\f", "\\r", "\x7f")  # of anything but plain ASCII in 
 
 def named_characters(chars: Iterable[str]) -> list[str]:
     """Return characters as people look them up."""
-    from unicodedata import name
-
-    return [f"U+{ord(char):04X} {name(char, 'without a name')}" for char in chars]
+    return [f"U+{ord(char):04X} {unicodedata.name(char, 'without a name')}" for char in chars]
 
 
 def pinned_hash(tool: Mapping[str, Any]) -> str:
@@ -421,8 +421,6 @@ def _differ(before: Any, after: Any) -> bool:
 
 def difference(old: str, new: str, *, most: int = 400) -> list[str]:
     """Return how two definitions differ, in lines for people; characters that they may not notice are named."""
-    from difflib import unified_diff
-
     before, after = list(rows(old)) if old else [], list(rows(new))
     lines = list(unified_diff(before, after, lineterm="", n=2))[2:]  # by number: a row may begin with dashes, too
     cut = len(lines) - most

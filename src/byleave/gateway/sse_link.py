@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
+from urllib.parse import urljoin
 
 from byleave.gateway.http_link import checked_headers
 from byleave.gateway.http_response import (
@@ -208,7 +209,6 @@ class _Stream:
         if self.place.done():
             return
         named = data[:_LONGEST_PLACE].decode(errors="replace").strip()
-        from urllib.parse import urljoin
 
         try:
             url = read_server_url(urljoin(f"{self._target.endpoint}{self._target.path}", named))

@@ -10,6 +10,7 @@ For a server with `stateful = false` a link is opened for each call, and closed 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
 from collections import deque
@@ -384,8 +385,6 @@ def _taken(file: IO[bytes] | None) -> int:
 
 
 def _enlarge(pipe: int) -> None:
-    import fcntl
-
     with suppress(OSError, AttributeError):  # too many large ones; not this system
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
 

@@ -5,7 +5,10 @@ working directory, one more argument, a changed tool definition, another content
 is another key, and is asked about anew. So is a run that is not confined where the one that was shown was.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING, Any
 
 from byleave.core.action import CommandAction, action_tree
 from byleave.core.fs_rules import FsTarget
@@ -15,17 +18,14 @@ from byleave.policy.script_files import content_mark
 from byleave.store.audit.records import encode
 from byleave.user_files import digest
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from byleave.guard.evaluation import Who
     from byleave.policy.live_policy import ResolvedAction
 
 _PATHS = ("path", "to")
 
 
-def action_key(resolved: "ResolvedAction", *, root: str, door: str, who: "Who", session: str, pin: str | None) -> str:
+def action_key(resolved: ResolvedAction, *, root: str, door: str, who: Who, session: str, pin: str | None) -> str:
     """Return the key of an action; `pin` is the hash of the tool's definition, where there is one."""
     tree: dict[str, Any] = {
         "action": _exact(resolved, root),
@@ -43,7 +43,7 @@ def action_key(resolved: "ResolvedAction", *, root: str, door: str, who: "Who", 
     return digest(_canonical(tree))
 
 
-def input_pin(tree: "Any") -> str:
+def input_pin(tree: Any) -> str:
     """Return the pin of a tool's input, where its name is all that an action says of it: a yes is for that input.
 
     What cannot be written down has a pin that nothing else has.
@@ -54,7 +54,7 @@ def input_pin(tree: "Any") -> str:
         return os.urandom(16).hex()
 
 
-def _exact(resolved: "ResolvedAction", root: str) -> "dict[str, Any]":
+def _exact(resolved: ResolvedAction, root: str) -> dict[str, Any]:
     """Return the action with every path replaced by the place it leads to."""
     tree = action_tree(resolved.action)
     for name, place in zip(_PATHS, resolved.places, strict=False):
@@ -68,7 +68,7 @@ def _hex(path: str) -> str:
     return path.encode("utf-8", "surrogatepass").hex()
 
 
-def _canonical(tree: "Any") -> bytes:
+def _canonical(tree: Any) -> bytes:
     """Return a tree as JSON in one form only; 1, 1.0 and true stay apart, and what JSON cannot say is refused."""
     try:
         text = encode(_ordered(tree))
@@ -78,7 +78,7 @@ def _canonical(tree: "Any") -> bytes:
     return text.encode()
 
 
-def _ordered(tree: "Any") -> "Any":
+def _ordered(tree: Any) -> Any:
     """Return a tree with its names in order; a `TypeError` for what would be another tree once it was read again."""
     if isinstance(tree, dict):
         return {_text(key): _ordered(tree[key]) for key in sorted(tree)}

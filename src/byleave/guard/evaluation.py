@@ -9,6 +9,11 @@ for silence, for a request that changed or is unclear, for a record that could n
 or output.
 """
 
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
 from byleave.core.action import action_tree
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict
 from byleave.core.fs_rules import FsTarget
@@ -16,32 +21,32 @@ from byleave.errors import ByleaveError
 from byleave.record import Record
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, Protocol
 
     from byleave.core.action import Action
     from byleave.core.permit import Permit
     from byleave.policy.live_policy import ResolvedAction
 
-    class Asker(Protocol):
-        """Puts a question to a person, and waits no longer than `patience` seconds."""
 
-        @property
-        def name(self) -> str: ...
+class Asker(Protocol):
+    """Puts a question to a person, and waits no longer than `patience` seconds."""
 
-        def ask(self, question: "Question", patience: float) -> str:
-            """Return one of the choices of this module."""
-            ...
+    @property
+    def name(self) -> str: ...
 
-    class AsyncAsker(Protocol):
-        """The same for a program that must not wait: asked and awaited."""
+    def ask(self, question: Question, patience: float) -> str:
+        """Return one of the choices of this module."""
+        ...
 
-        @property
-        def name(self) -> str: ...
 
-        async def ask(self, question: "Question", patience: float) -> str: ...
+class AsyncAsker(Protocol):
+    """The same for a program that must not wait: asked and awaited."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def ask(self, question: Question, patience: float) -> str: ...
 
 
 # What a person can choose; `never` is a no for this session.
@@ -77,12 +82,12 @@ class ActionRequest(Record):
     file. `confines`: the integration can run a command as `[shell]` says, and will where the verdict says so.
     """
 
-    actions: "tuple[Action | Mapping[str, Any], ...]"
+    actions: tuple[Action | Mapping[str, Any], ...]
     who: Who = UNKNOWN
     unclear: str = ""
     needs_person: bool = False
     pin: str | None = None
-    fields: "Mapping[str, Any]" = {}
+    fields: Mapping[str, Any] = {}
     offers_rule: bool = False
     confines: bool = False
 
@@ -94,7 +99,7 @@ class Question(Record):
     the agent or tool says about the action in its own words: for people to read, never part of what a yes covers.
     """
 
-    resolved: "ResolvedAction"
+    resolved: ResolvedAction
     who: Who
     key: str
     pin: str | None
@@ -103,7 +108,7 @@ class Question(Record):
     note: str = ""
 
     @property
-    def facts(self) -> "dict[str, str]":
+    def facts(self) -> dict[str, str]:
         """The action, field by field, in full: nothing that a yes covers is left out."""
         tree = action_tree(self.resolved.action)
         return {key: _text(value) for key, value in tree.items() if key != "agent" and not key.endswith("_b64")}
@@ -118,10 +123,9 @@ class Question(Record):
         return tuple(place for place in dict.fromkeys((*found, *self.resolved.touched)) if place not in expected)
 
 
-def _text(value: "Any") -> str:
+def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    import json
 
     return json.dumps(value, ensure_ascii=False)
 
@@ -134,7 +138,7 @@ class Pending(Record):
     """
 
     request: ActionRequest
-    verdict: "Verdict"
+    verdict: Verdict
     questions: tuple[Question, ...]
     started: float
     warnings: tuple[str, ...] = ()
@@ -152,13 +156,13 @@ class Reply(Record):
         return self.choice in YESES
 
     @property
-    def record(self) -> "dict[str, str]":
+    def record(self) -> dict[str, str]:
         """What an audit record says of it: the choice, the asker, and whether a client chose."""
         fields = {"by": self.by, "choice": self.choice}
         return {**fields, "who": CLIENT} if self.by in CLIENTS and self.choice in _CHOSEN else fields
 
 
-def earlier_reply_record(by: str) -> "dict[str, str]":
+def earlier_reply_record(by: str) -> dict[str, str]:
     """Return what an audit record says of an approval that was given before."""
     return {"by": by or "unknown", "choice": "before", "who": CLIENT if by in CLIENTS else PERSON}
 
@@ -169,8 +173,8 @@ class Evaluation(Record):
     There is one permit for each action of an allowed request, and none of any other.
     """
 
-    verdict: "Verdict"
-    permits: "tuple[Permit, ...]"
+    verdict: Verdict
+    permits: tuple[Permit, ...]
     sequences: tuple[int | None, ...]
     who: Who
     warnings: tuple[str, ...] = ()
@@ -180,7 +184,7 @@ class Evaluation(Record):
         return bool(self.permits)
 
     @property
-    def permit(self) -> "Permit | None":
+    def permit(self) -> Permit | None:
         """The permit of the only action; None if the request is not allowed."""
         return self.permits[0] if len(self.permits) == 1 else None
 
@@ -209,7 +213,7 @@ BEFORE = "you approved this before, for this session"
 BEFORE_BY_CLIENT = "the client that calls approved this before, for this session"
 
 
-def approved(resolved: "ResolvedAction", asker: str, *, before: bool = False) -> "ResolvedAction":
+def approved(resolved: ResolvedAction, asker: str, *, before: bool = False) -> ResolvedAction:
     """Return the action with the allow that a yes makes of an ask; `asker` is the name of the asker that got it."""
     verdict = resolved.verdict
     by_client = asker in CLIENTS
@@ -237,7 +241,7 @@ _WHYS = {
 }
 
 
-def refused(verdict: Verdict, reply: "Reply") -> Verdict:
+def refused(verdict: Verdict, reply: Reply) -> Verdict:
     """Return the deny that an ask becomes without a yes; an unknown choice is none."""
     why = _WHYS.get(reply.choice, "the answer was not understood")
     if reply.by in CLIENTS:

@@ -8,8 +8,11 @@ Start at `Guard.authorize` and `Guard.complete`: every integration uses them. `G
 that have an asker and can wait for it; `check_async` is the same without blocking.
 """
 
+from __future__ import annotations
+
 import os
 from time import monotonic
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from byleave.core.action import LOCAL, CallAction, OtherAction, action_tree, parse_action
 from byleave.core.decision import ALLOW, ASK, DENY, WORDS, shared_tree, strictest
@@ -52,10 +55,8 @@ from byleave.record import Record
 from byleave.store.approvals import APPROVED, PENDING
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, Self, TypeVar
 
     from byleave.core.action import Action
     from byleave.core.decision import Verdict
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from byleave.store.approvals import Approvals
     from byleave.store.interfaces import RecordStore
 
-    Done = TypeVar("Done")
+Done = TypeVar("Done")
 
 
 PATIENCE = 60.0  # seconds a person has; then the answer is no
@@ -91,20 +92,20 @@ class Guard:
 
     def __init__(
         self,
-        policy: "LivePolicy",
-        approvals: "Approvals",
-        log: "RecordStore",
+        policy: LivePolicy,
+        approvals: Approvals,
+        log: RecordStore,
         *,
         door: str,
-        now: "Callable[[], str]",
-        mask: "Redactor",
-        client_approves: "Callable[[Compiled], bool] | None",
-        environment: "Mapping[str, str] | None" = None,
+        now: Callable[[], str],
+        mask: Redactor,
+        client_approves: Callable[[Compiled], bool] | None,
+        environment: Mapping[str, str] | None = None,
         session: str = "default",
-        asker: "Asker | None" = None,
+        asker: Asker | None = None,
         patience: float = PATIENCE,
-        lasting: "PersistentRule | None" = None,
-        notices: "SensitiveWarnings | None" = None,
+        lasting: PersistentRule | None = None,
+        notices: SensitiveWarnings | None = None,
         notes: tuple[str, ...] = (),
         may_observe: bool = False,
     ) -> None:
@@ -130,7 +131,7 @@ class Guard:
 
     # The one way through
 
-    def authorize(self, request: ActionRequest) -> "Evaluation | Pending":
+    def authorize(self, request: ActionRequest) -> Evaluation | Pending:
         """Return the evaluation, recorded, where no person is needed for it; else what waits for one, unrecorded.
 
         The strictest verdict on an action is the verdict on the whole request. An input error if it cannot be read.
@@ -200,7 +201,7 @@ class Guard:
         permits = tuple([Permit(each.action, each.places, each.verdict) for each in said])
         return done.replace(verdict=strictest([each.verdict for each in said]), permits=permits)
 
-    def refuse(self, request: ActionRequest, verdict: "Verdict") -> Evaluation:
+    def refuse(self, request: ActionRequest, verdict: Verdict) -> Evaluation:
         """Record that an integration refuses a request for a reason of its own, and return that evaluation."""
         if verdict.decision is ALLOW:
             raise ValueError("an integration can only refuse: what is allowed, the policy or a person allows")
@@ -208,7 +209,7 @@ class Guard:
             request, [ResolvedAction(_parsed(each), (), verdict) for each in request.actions], monotonic()
         )
 
-    def check(self, action: "Action | Mapping[str, Any]", who: Who = UNKNOWN, *, pin: str | None = None) -> Evaluation:
+    def check(self, action: Action | Mapping[str, Any], who: Who = UNKNOWN, *, pin: str | None = None) -> Evaluation:
         """Return the evaluation of one action, recorded; where a person is needed, the asker of this guard asks."""
         outcome = self.authorize(ActionRequest((action,), who, pin=pin, offers_rule=True))
         if isinstance(outcome, Evaluation):
@@ -225,14 +226,14 @@ class Guard:
 
     async def check_async(
         self,
-        action: "Action | Mapping[str, Any]",
+        action: Action | Mapping[str, Any],
         who: Who = UNKNOWN,
         *,
-        asker: "AsyncAsker",
+        asker: AsyncAsker,
         pin: str | None = None,
     ) -> Evaluation:
         """Do the same without blocking the event loop while the person thinks."""
-        import asyncio
+        import asyncio  # heavy: for callers that have a loop
 
         outcome = self.authorize(ActionRequest((action,), who, pin=pin, offers_rule=True))
         if isinstance(outcome, Evaluation):
@@ -249,10 +250,10 @@ class Guard:
     def perform(
         self,
         evaluation: Evaluation,
-        effect: "Callable[[Permit], Done]",
+        effect: Callable[[Permit], Done],
         *,
-        later: "list[Callable[[], None]] | None" = None,
-    ) -> "Done":
+        later: list[Callable[[], None]] | None = None,
+    ) -> Done:
         """Do what was allowed, and record how it went; what `effect` raises is recorded, then raised.
 
         With `later`, the record of success is a function that is added there: the caller calls it as soon as it has
@@ -287,7 +288,7 @@ class Guard:
         """Let the log finish; the guard answers no more."""
         self._log.close()
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_raised: object) -> None:
@@ -296,7 +297,7 @@ class Guard:
     # What the policy says
 
     def evaluate(
-        self, action: "Action | Mapping[str, Any]", who: Who, *, confines: bool = False
+        self, action: Action | Mapping[str, Any], who: Who, *, confines: bool = False
     ) -> tuple[ResolvedAction, tuple[str, ...]]:
         """Return what the policy says now, unrecorded; where it cannot be used, a deny, and why as a warning."""
         try:
@@ -317,7 +318,7 @@ class Guard:
             raise InputError("this request cannot be read", hint=hint) from None
         return resolved, ()
 
-    def _evaluate_all(self, request: ActionRequest) -> "tuple[list[ResolvedAction], tuple[str, ...]]":
+    def _evaluate_all(self, request: ActionRequest) -> tuple[list[ResolvedAction], tuple[str, ...]]:
         found: list[ResolvedAction] = []
         warnings: dict[str, None] = {}
         for action in request.actions:
@@ -328,7 +329,7 @@ class Guard:
             warnings.update(dict.fromkeys(lines))
         return found, tuple(warnings)
 
-    def _evaluate_again(self, pending: Pending, reply: Reply) -> "tuple[list[ResolvedAction], tuple[str, ...]]":
+    def _evaluate_again(self, pending: Pending, reply: Reply) -> tuple[list[ResolvedAction], tuple[str, ...]]:
         """Decide again after a yes. Where one action is denied by now, none is allowed."""
         found: list[ResolvedAction] = []
         warnings: dict[str, None] = {}
@@ -361,7 +362,7 @@ class Guard:
         return True
 
     def _by_earlier_reply(
-        self, request: ActionRequest, resolved: "list[ResolvedAction]", keys: "list[str]", started: float
+        self, request: ActionRequest, resolved: list[ResolvedAction], keys: list[str], started: float
     ) -> Evaluation | None:
         """Return the evaluation, recorded, where a person has replied before to all that is asked; else None."""
         if not self._refusals.isdisjoint(keys):
@@ -441,7 +442,7 @@ class Guard:
 
     # Records
 
-    def masked(self, tree: "Mapping[str, Any]") -> "Mapping[str, Any]":
+    def masked(self, tree: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the fields of an action as a record has them, without its arguments."""
         masked: Mapping[str, Any] = self._mask.tree({name: tree[name] for name in tree if name != "arguments"})
         return masked
@@ -449,9 +450,9 @@ class Guard:
     def _record(
         self,
         request: ActionRequest,
-        resolved: "list[ResolvedAction]",
+        resolved: list[ResolvedAction],
         started: float,
-        reply: "dict[str, str] | None" = None,
+        reply: dict[str, str] | None = None,
         warnings: tuple[str, ...] = (),
     ) -> Evaluation:
         """Record each action with its own verdict and that of the request; an unrecorded allow does not leave."""
@@ -478,9 +479,9 @@ class Guard:
         resolved: ResolvedAction,
         who: Who,
         started: float,
-        reply: "dict[str, str] | None",
-        also: "Mapping[str, Any]",
-    ) -> "tuple[Verdict, int | None, tuple[str, ...]]":
+        reply: dict[str, str] | None,
+        also: Mapping[str, Any],
+    ) -> tuple[Verdict, int | None, tuple[str, ...]]:
         verdict = with_grants(self.policy.compiled.policy, resolved.action, resolved.verdict)
         fields: dict[str, Any] = {
             "event": "decision",
@@ -511,7 +512,7 @@ class Guard:
             verdict = with_grants(self.policy.compiled.policy, resolved.action, unrecorded(verdict, error))
             return verdict, None, (*warnings, f"NOT RECORDED: {error}")
 
-    def _warn_of_sensitive(self, resolved: ResolvedAction, fields: "dict[str, Any]") -> tuple[str, ...]:
+    def _warn_of_sensitive(self, resolved: ResolvedAction, fields: dict[str, Any]) -> tuple[str, ...]:
         """Warn, once in a session, that an allowed action touches a sensitive place."""
         if self._notices is None or resolved.verdict.decision is not ALLOW:
             return ()
@@ -524,7 +525,7 @@ class Guard:
                 found += self._notices.once(entry, fields["action"])
         return found
 
-    def record_refusal(self, refused: "Mapping[str, Any]", agent: str | None = None) -> None:
+    def record_refusal(self, refused: Mapping[str, Any], agent: str | None = None) -> None:
         """Record that requests were refused before the policy saw them: why, whose, how many."""
         fields = {
             "event": REFUSED,
@@ -565,17 +566,17 @@ class Guard:
             self.troubles.append(f"NOT RECORDED: {error}")
 
 
-def _parsed(action: "Any") -> "Any":
+def _parsed(action: Any) -> Any:
     """Return an action as a record, also where it comes as its JSON object."""
     return parse_action(action) if isinstance(action, dict) else action
 
 
-def _says_only_a_name(action: "Action") -> bool:
+def _says_only_a_name(action: Action) -> bool:
     """Whether an action holds nothing but a name, so that a yes is for what has that name now."""
     return isinstance(action, OtherAction) or (isinstance(action, CallAction) and action.server == LOCAL)
 
 
-def _name(place: "FsTarget | RefusedPath", spelled: str) -> str:
+def _name(place: FsTarget | RefusedPath, spelled: str) -> str:
     """Return the workspace's name of a place; of what was never inside, the request's."""
     own = None
     if isinstance(place, FsTarget):
@@ -583,7 +584,7 @@ def _name(place: "FsTarget | RefusedPath", spelled: str) -> str:
     return shown(spelled if own is None else own or ".")
 
 
-def _on_behalf(action: "Action | Mapping[str, Any]", who: Who) -> "Any":
+def _on_behalf(action: Action | Mapping[str, Any], who: Who) -> Any:
     """Return the action with the agent that is known: what a request says about itself does not count."""
     if isinstance(action, Record):
         return action if getattr(action, "agent", None) == who.agent else action.replace(agent=who.agent)

@@ -3,14 +3,17 @@
 Start at `open_guard`, which is public; integrations that have a workspace already use `guard_for`.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from byleave.guard.guard import PATIENCE, Guard
-from byleave.guard.warnings import SensitiveWarnings, mask_for
+from byleave.guard.persist_rule import PersistentRule
+from byleave.guard.warnings import SensitiveWarnings, mask_for, sensitive_reaches
 from byleave.policy.load import Workspace
 from byleave.store.approvals import now
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -23,9 +26,9 @@ def open_guard(
     root: str | None = None,
     *,
     door: str = "python",
-    files: "Sequence[str]" = (),
+    files: Sequence[str] = (),
     session: str = "default",
-    asker: "Asker | None" = None,
+    asker: Asker | None = None,
 ) -> Guard:
     """Return a guard for a program of one's own: it decides, asks through `asker`, and records. Close it in the end."""
     return guard_for(Workspace(root), door, files=files, session=session, asker=asker, client_approves=None)
@@ -35,12 +38,12 @@ def guard_for(
     workspace: Workspace,
     door: str,
     *,
-    client_approves: "Callable[[Compiled], bool] | None",
-    files: "Sequence[str]" = (),
+    client_approves: Callable[[Compiled], bool] | None,
+    files: Sequence[str] = (),
     session: str = "default",
-    asker: "Asker | None" = None,
+    asker: Asker | None = None,
     patience: float | None = None,
-    policy: "LivePolicy | None" = None,
+    policy: LivePolicy | None = None,
     stays: bool = True,
     may_observe: bool = False,
 ) -> Guard:
@@ -59,9 +62,6 @@ def guard_for(
     notes: list[str] = []
     lasting = None
     if stays:
-        from byleave.guard.persist_rule import PersistentRule
-        from byleave.guard.warnings import sensitive_reaches
-
         log.start()
         for found in sensitive_reaches(policy, sensitive):
             notes += notices.say_once(f"{found.entry} {found.name}", found.sentence)

@@ -5,7 +5,10 @@ read, as the policy decides it: a closed place is not named. `mask_for` makes th
 that the policy grants to a tool.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING, Any
 
 from byleave.core.access import Default
 from byleave.core.decision import BUILT_IN
@@ -16,10 +19,8 @@ from byleave.record import Record
 from byleave.text import sentence_list, shown
 from byleave.user_files import make_private_directory, read_private, write_private
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
     from byleave.core.policy import CompiledPolicy
     from byleave.core.sensitive_places import Sensitive
@@ -32,7 +33,7 @@ _LARGEST = 1 << 20
 class SensitiveWarnings:
     """Gives each warning once: the directory of the session remembers which were given."""
 
-    def __init__(self, sensitive: "Sensitive", directory: str) -> None:
+    def __init__(self, sensitive: Sensitive, directory: str) -> None:
         self._sensitive = sensitive
         self._path = os.path.join(directory, "noticed")
         self._given: set[str] | None = None
@@ -41,7 +42,7 @@ class SensitiveWarnings:
         """Return the entry of the list of sensitive places that covers an absolute path."""
         return self._sensitive.at(place)
 
-    def once(self, entry: str, action: "Mapping[str, Any]") -> tuple[str, ...]:
+    def once(self, entry: str, action: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the sentence about an action at a sensitive place, nothing if it was said in this session."""
         what = f"{action['kind']} {action.get('path', '')}"
         who = f"the tool {action['tool']}" if action.get("tool") else "an agent"
@@ -91,7 +92,7 @@ class ReachableSecret(Record):
         return f"{sentence_list(self.tools)} may read {shown(self.name)}, a sensitive place ({shown(self.entry)})"
 
 
-def sensitive_reaches(policy: "LivePolicy", sensitive: "Sensitive") -> "list[ReachableSecret]":
+def sensitive_reaches(policy: LivePolicy, sensitive: Sensitive) -> list[ReachableSecret]:
     """Return what lies open at the top of the workspace and of every mount, and the well-known places below them."""
     found = []
     for entry, name in dict.fromkeys(_candidates(policy, sensitive)):
@@ -101,7 +102,7 @@ def sensitive_reaches(policy: "LivePolicy", sensitive: "Sensitive") -> "list[Rea
     return found
 
 
-def sensitive_in(place: str, sensitive: "Sensitive") -> "Iterator[tuple[str, str]]":
+def sensitive_in(place: str, sensitive: Sensitive) -> Iterator[tuple[str, str]]:
     """Yield what is sensitive of an absolute place: itself, or what lies at its top, and well-known places below."""
     if (entry := sensitive.at(place)) is not None:
         yield entry, ""
@@ -114,21 +115,21 @@ def sensitive_in(place: str, sensitive: "Sensitive") -> "Iterator[tuple[str, str
             yield entry, os.path.relpath(known, place)
 
 
-def _candidates(policy: "LivePolicy", sensitive: "Sensitive") -> "Iterator[tuple[str, str]]":
+def _candidates(policy: LivePolicy, sensitive: Sensitive) -> Iterator[tuple[str, str]]:
     mounts = [(one.rule.path, one.target) for one in policy.compiled.externals if one.rule.approved_target is not None]
     for base, place in [("", policy.root.path), *mounts]:
         if place is not None:
             yield from ((entry, os.path.join(base, name).rstrip("/")) for entry, name in sensitive_in(place, sensitive))
 
 
-def _names(place: str) -> "list[str]":
+def _names(place: str) -> list[str]:
     try:
         return sorted(os.listdir(place))[:_MOST_NAMES]
     except OSError:  # a file, or not ours to look into
         return []
 
 
-def _may_read(policy: "LivePolicy", tool: str, name: str) -> bool:
+def _may_read(policy: LivePolicy, tool: str, name: str) -> bool:
     return policy.decide({"kind": "read", "path": name, "tool": tool}).allowed
 
 
@@ -137,12 +138,12 @@ _COMMON = ("PWD", "OLDPWD", "SHELL", "SHLVL", "LOGNAME", "HOSTNAME", "EDITOR", "
 _KNOWN = EnvTable([EnvRule(name) for name in (*MINIMAL_ENVIRONMENT, *_COMMON)])
 
 
-def mask_for(policy: "CompiledPolicy", environment: "Mapping[str, str]") -> Redactor:
+def mask_for(policy: CompiledPolicy, environment: Mapping[str, str]) -> Redactor:
     """Return the mask for everything this policy hands out of the environment."""
     return Redactor(_granted(policy, environment))
 
 
-def _granted(policy: "CompiledPolicy", environment: "Mapping[str, str]") -> "Iterator[str]":
+def _granted(policy: CompiledPolicy, environment: Mapping[str, str]) -> Iterator[str]:
     tables = [tool.access.env for view in policy.views for tool in view.tools.values()]
     for table in {id(table): table for table in tables}.values():
         if isinstance(table, Default):

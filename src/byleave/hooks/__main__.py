@@ -5,37 +5,34 @@ the interpreter itself. So this file has to say where its package is, and where 
 An error before anything is read must block the call like every other.
 """
 
+from __future__ import annotations
+
 import gc
 import sys
+from typing import TYPE_CHECKING, Any
 
 gc.disable()  # the process is gone before collecting would pay
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from byleave.hooks.event_reader import Hook
 
 _FIELDS = {"--home": "home", "--root": "root", "--session": "session", "--agent-profile": "profile", "--only": "only"}
 _PACKAGES = "--packages"
 
 
-def main(words: "list[str]") -> None:
+def main(words: list[str]) -> None:
     """Serve the event that the command line is about."""
     flags = dict(zip(words[2::2], words[3::2], strict=True))
     places = [__file__.rpartition("/byleave/hooks/")[0], *flags.pop(_PACKAGES, "").split(":")]
     # Behind the standard library, so that nothing takes the place of a module of its own; never "", which is wherever
     # the agent happens to work.
     sys.path += [place for place in places if place.startswith("/")]
-    from byleave.hooks.loading import load_quickly
-
-    load_quickly()
     from byleave.hooks.hook import serve
 
     serve(_hook(words[:2], flags))
 
 
-def _hook(words: "list[str]", flags: "dict[str, str]") -> "Hook":
+def _hook(words: list[str], flags: dict[str, str]) -> Hook:
     """Return what the words say. `install` writes them: what it would not write is an error."""
     from byleave.hooks.agents import AGENTS
     from byleave.hooks.event_reader import Hook

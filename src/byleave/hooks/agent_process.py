@@ -7,29 +7,32 @@ cannot be found, `problem` says so. Where none of them can be the agent, a perso
 Start at `find_agent`.
 """
 
+from __future__ import annotations
+
 import os
 import time
+from typing import TYPE_CHECKING
 
 from byleave.caller import parent_process
 from byleave.core.fs_rules import is_under
 from byleave.hooks.agents import CLAUDE_CODE, CODEX, GEMINI, OPENCODE
+from byleave.hooks.event_reader import UnreadableEventError, read_object
 from byleave.record import Record
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     Version = tuple[int, ...]
 
 # What the agents' programs are called, and the packages that they come in; the platform's own package ends in its name.
-_PROGRAMS: "Mapping[str, tuple[str, ...]]" = {
+_PROGRAMS: Mapping[str, tuple[str, ...]] = {
     CLAUDE_CODE: ("claude",),
     CODEX: ("codex",),
     GEMINI: ("gemini",),
     OPENCODE: ("opencode",),
 }
-_PACKAGES: "Mapping[str, tuple[str, ...]]" = {
+_PACKAGES: Mapping[str, tuple[str, ...]] = {
     CLAUDE_CODE: ("@anthropic-ai/claude-code",),
     CODEX: ("@openai/codex",),
     GEMINI: ("@google/gemini-cli",),
@@ -50,7 +53,7 @@ class FoundAgent(Record):
     """
 
     process: tuple[int, int] | None = None
-    version: "Version" = ()
+    version: Version = ()
     words: tuple[str, ...] = ()
     problem: str = ""
 
@@ -83,7 +86,7 @@ def find_agent(agent: str, root: str, *, pid: int | None = None, proc: str = "/p
     return FoundAgent(problem=unreadable)
 
 
-def _ancestors(pid: int, proc: str) -> "Iterator[_Ancestor | None]":
+def _ancestors(pid: int, proc: str) -> Iterator[_Ancestor | None]:
     """Yield what is known of the processes above, the nearest first; None where the way up is lost."""
     for _ in range(_MOST_ANCESTORS):
         if pid <= 0:  # above the first process, or outside of this namespace
@@ -107,7 +110,7 @@ def _ancestors(pid: int, proc: str) -> "Iterator[_Ancestor | None]":
     yield None
 
 
-def _version(agent: str, ancestor: _Ancestor, root: str, proc: str) -> "tuple[Version, str]":
+def _version(agent: str, ancestor: _Ancestor, root: str, proc: str) -> tuple[Version, str]:
     """Return the version of a process that is the agent, or why it is not known; neither if it is not the agent."""
     program = (ancestor.program or "").removesuffix(_DELETED)
     deleted = program != ancestor.program
@@ -138,7 +141,7 @@ def _version(agent: str, ancestor: _Ancestor, root: str, proc: str) -> "tuple[Ve
     return version, "" if version else f"{quoted(file)} has no version that byleave can read"
 
 
-def version_of(agent: str, program: str) -> "Version":
+def version_of(agent: str, program: str) -> Version:
     """Return the version of an installed program of an agent; () if it is not known, or it is another program."""
     place = os.path.realpath(program)
     installed = _as_version(os.path.basename(place)) if os.path.basename(os.path.dirname(place)) == "versions" else ()
@@ -165,15 +168,13 @@ def _script(ancestor: _Ancestor, proc: str) -> str | None:
     return None
 
 
-def _package(place: str) -> "tuple[str, str, str] | None":
+def _package(place: str) -> tuple[str, str, str] | None:
     """Return the name, the version and the file of the package that a program belongs to."""
     directory = os.path.dirname(place)
     for _ in range(_MOST_LEVELS):
         file = os.path.join(directory, "package.json")
         content = _read(file)
         if content:
-            from byleave.hooks.event_reader import UnreadableEventError, read_object
-
             try:
                 tree = read_object(content)
             except UnreadableEventError:
@@ -198,7 +199,7 @@ def _changed_since(file: str, ancestor: _Ancestor) -> bool:
         return True
 
 
-def _as_version(text: str) -> "Version":
+def _as_version(text: str) -> Version:
     """Return the numbers of a version such as 2.1.325 or 0.166.0-linux-x64; () if it is none."""
     parts = text.split("-", maxsplit=1)[0].split("+", maxsplit=1)[0].split(".")
     if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 9 for part in parts):

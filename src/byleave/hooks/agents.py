@@ -8,7 +8,10 @@ the agent's own name (a question, a plan to agree to, another mode) is a `questi
 user's place. Where a tool is no more than its name, and rules may speak of that name, it is `other`.
 """
 
-TYPE_CHECKING = False
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,7 +20,7 @@ SEARCH, FETCH, THINK, OTHER, QUESTION = "search", "fetch", "think", "other", "qu
 CLAUDE_CODE, CODEX, GEMINI, CURSOR, OPENCODE = "claude-code", "codex", "gemini", "cursor", "opencode"
 COPILOT, QWEN, CLINE = "copilot", "qwen", "cline"
 
-_NAMES: "Mapping[str, Mapping[str, str]]" = {
+_NAMES: Mapping[str, Mapping[str, str]] = {
     CLAUDE_CODE: {
         EXECUTE: "Bash Monitor",
         READ: "Read NotebookRead LS",
@@ -103,7 +106,7 @@ _NAMES: "Mapping[str, Mapping[str, str]]" = {
         QUESTION: "ask_question",
     },
 }
-KINDS: "Mapping[str, Mapping[str, str]]" = {
+KINDS: Mapping[str, Mapping[str, str]] = {
     agent: {name: kind for kind, names in kinds.items() for name in names.split()} for agent, kinds in _NAMES.items()
 }
 AGENTS = tuple(_NAMES)

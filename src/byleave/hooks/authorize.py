@@ -8,7 +8,10 @@ so, once for each change (`edited_files`): a hook has no other way to reach its 
 Start at `evaluate`.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING, Any
 
 from byleave.core.action import CallAction, CommandAction, OtherAction
 from byleave.core.agents import other_names
@@ -20,8 +23,11 @@ from byleave.guard.approval_key import input_pin
 from byleave.guard.evaluation import ELSEWHERE, NO_PERSON, UNASKED, ActionRequest, Pending, Reply, Who
 from byleave.guard.open_guard import guard_for
 from byleave.hooks.agents import CLAUDE_CODE, CODEX, DELETE, EDIT, KINDS, OPENCODE, OTHER, QUESTION, READ, SEARCH, THINK
+from byleave.hooks.changed_call import CallChange
+from byleave.hooks.confining import SHELL_TOOLS, confinable
 from byleave.hooks.last_event import note_event
 from byleave.hooks.outcomes import DOOR, TICKETS, has_live_runs, homes_of, keep_paused, offer, remember_call
+from byleave.hooks.unredeemed import note_overdue
 from byleave.policy.dirs import find_root
 from byleave.policy.layers import LOCAL, PROJECT
 from byleave.policy.load import Workspace
@@ -32,16 +38,13 @@ from byleave.translate.shell_text import shell_of_agent
 from byleave.translate.translate import translate
 from byleave.user_files import digest, make_private_directory, read_private, write_private
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
 
     from byleave.core.decision import Decision
     from byleave.guard.evaluation import Evaluation
     from byleave.guard.guard import Guard
     from byleave.hooks.agent_process import FoundAgent
-    from byleave.hooks.changed_call import CallChange
     from byleave.hooks.event_reader import Hook, HookContext, HookToolCall
     from byleave.policy.compile import Compiled
     from byleave.policy.dirs import UserDirs
@@ -54,7 +57,7 @@ _LARGEST = 1 << 16
 _GONE = "gone"
 
 
-def edited_files(workspace: "Workspace", compiled: "Compiled", session: str) -> str:
+def edited_files(workspace: Workspace, compiled: Compiled, session: str) -> str:
     """Return what changed since that was last said, to be put in front of a reason; "" if nothing did."""
     now = dict(_changed(workspace, compiled))
     path = os.path.join(os.path.dirname(workspace.files.session_file(session)), "edited")
@@ -65,7 +68,7 @@ def edited_files(workspace: "Workspace", compiled: "Compiled", session: str) -> 
     return "".join([f"{sentence}; " for sentence in new])
 
 
-def _changed(workspace: "Workspace", compiled: "Compiled") -> "Iterator[tuple[str, str]]":
+def _changed(workspace: Workspace, compiled: Compiled) -> Iterator[tuple[str, str]]:
     """Yield each change that took trust away: what it is known by, and a sentence."""
     layers = {layer.file or "": layer for layer in compiled.layers if layer.name in (PROJECT, LOCAL)}
     for file in workspace.approvals.trusted_files():
@@ -89,7 +92,7 @@ def _read(path: str) -> set[str]:
     return set((content or b"").decode("utf-8", "surrogateescape").splitlines())
 
 
-def _write(path: str, changes: "dict[str, str]") -> None:
+def _write(path: str, changes: dict[str, str]) -> None:
     """Keep what was said; where that fails it is said again."""
     try:
         make_private_directory(os.path.dirname(path))
@@ -112,21 +115,19 @@ class HookEvaluation(Record):
     through is that, and nothing else.
     """
 
-    decision: "Decision | None"
+    decision: Decision | None
     reason: str
-    afterwards: "Callable[[], None]"
-    remember: "Callable[[Mapping[str, Any]], None]"
-    changed: "Mapping[str, Any] | None" = None
+    afterwards: Callable[[], None]
+    remember: Callable[[Mapping[str, Any]], None]
+    changed: Mapping[str, Any] | None = None
 
 
-def evaluate(hook: "Hook", tool_call: "HookToolCall", around: "HookContext") -> HookEvaluation:
+def evaluate(hook: Hook, tool_call: HookToolCall, around: HookContext) -> HookEvaluation:
     """Evaluate a call and record the decision; an error means that the call must be blocked."""
     workspace = _open_workspace(hook, tool_call, around)
     state = workspace.homes.workspace(workspace.root.path)
     note_event(workspace.homes.state, hook.agent)
     if os.path.isdir(os.path.join(state, TICKETS)):
-        from byleave.hooks.unredeemed import note_overdue
-
         note_overdue(state)
     hold = _pause(hook, tool_call, state)
     if hold is None or isinstance(hold, str):
@@ -140,14 +141,14 @@ def evaluate(hook: "Hook", tool_call: "HookToolCall", around: "HookContext") -> 
         hold.release()
         return done
 
-    def remember(event: "Mapping[str, Any]") -> None:
+    def remember(event: Mapping[str, Any]) -> None:
         done.remember(event)
         keep_paused(hook, event, hold)
 
     return done.replace(remember=remember)
 
 
-def _pause(hook: "Hook", tool_call: "HookToolCall", state: str) -> "Hold | str | None":
+def _pause(hook: Hook, tool_call: HookToolCall, state: str) -> Hold | str | None:
     """Stop confined commands for a tool that opens files itself: none of them is to exchange what was looked at.
 
     None if there is nothing to be stopped; a sentence if that is not possible.
@@ -155,13 +156,13 @@ def _pause(hook: "Hook", tool_call: "HookToolCall", state: str) -> "Hold | str |
     is_file_tool = tool_call.server is None and KINDS[hook.agent].get(tool_call.tool) in _FILE_TOOLS
     if not is_file_tool or not has_live_runs(state):
         return None
-    from byleave.hooks.pausing import pause
+    from byleave.hooks.pausing import pause  # heavy: only while confined commands run
 
     return pause(state)
 
 
 def _evaluate(
-    hook: "Hook", tool_call: "HookToolCall", around: "HookContext", workspace: Workspace, *, unstopped: str = ""
+    hook: Hook, tool_call: HookToolCall, around: HookContext, workspace: Workspace, *, unstopped: str = ""
 ) -> HookEvaluation:
     state = workspace.homes.workspace(workspace.root.path)
     policy = workspace.load(files=hook.files, session=hook.session)
@@ -194,21 +195,21 @@ def _evaluate(
     )
 
 
-def _open_workspace(hook: "Hook", tool_call: "HookToolCall", around: "HookContext") -> Workspace:
+def _open_workspace(hook: Hook, tool_call: HookToolCall, around: HookContext) -> Workspace:
     if hook.home is not None and not os.path.isabs(hook.home):
         raise InputError(f"--home is not absolute: {quoted(hook.home)}", hint="write the whole path, from / on")
     homes = homes_of(hook, around)
     return Workspace(hook.root or _found_root(tool_call, around, homes), homes=homes)
 
 
-def _found_root(tool_call: "HookToolCall", around: "HookContext", homes: "UserDirs") -> str:
+def _found_root(tool_call: HookToolCall, around: HookContext, homes: UserDirs) -> str:
     start = tool_call.project or tool_call.cwd or around.here
     if not os.path.isdir(start):
         raise InputError(f"the agent's directory is not there: {quoted(start)}", hint="start the agent in one that is")
     return find_root(start, homes)
 
 
-def _meaning(agent: str, tool_call: "HookToolCall", root: str, shell: str | None) -> Translation:
+def _meaning(agent: str, tool_call: HookToolCall, root: str, shell: str | None) -> Translation:
     """Return what the call amounts to; an unknown tool is never understood."""
     if tool_call.server is not None:
         meant = Translation(
@@ -240,10 +241,10 @@ class _Confining(Record):
     `layers` are the agent's own lists, which have a say no more once the text of the call is another.
     """
 
-    change: "CallChange | None" = None
-    agent: "FoundAgent | None" = None
+    change: CallChange | None = None
+    agent: FoundAgent | None = None
     why_not: str = ""
-    layers: "tuple[Layer, ...]" = ()
+    layers: tuple[Layer, ...] = ()
 
     @property
     def possible(self) -> bool:
@@ -254,13 +255,11 @@ _NOT_CONFINED = _Confining()
 
 
 def _confining(
-    hook: "Hook", tool_call: "HookToolCall", meant: Translation, workspace: Workspace, policy: "LivePolicy"
+    hook: Hook, tool_call: HookToolCall, meant: Translation, workspace: Workspace, policy: LivePolicy
 ) -> _Confining:
     action = meant.actions[0] if len(meant.actions) == 1 else None
     if not isinstance(action, CommandAction) or policy.compiled.policy.shell in (None, "off"):
         return _NOT_CONFINED  # an allow that holds only confined is an ask
-    from byleave.hooks.changed_call import CallChange
-    from byleave.hooks.confining import confinable
 
     found = confinable(hook, tool_call, action, workspace, policy)
     change = CallChange(hook, tool_call, action, workspace)
@@ -268,8 +267,8 @@ def _confining(
 
 
 def _decide(
-    hook: "Hook", tool_call: "HookToolCall", meant: Translation, guard: "Guard", confining: _Confining
-) -> "tuple[Decision | None, str, Evaluation]":
+    hook: Hook, tool_call: HookToolCall, meant: Translation, guard: Guard, confining: _Confining
+) -> tuple[Decision | None, str, Evaluation]:
     who = _who(hook, meant, guard)
     unclear = "" if meant.understood else meant.problem or "byleave does not know what it would do"
     also = {"tool_call": tool_call.call, "sources": dict(meant.sources)}
@@ -292,7 +291,7 @@ def _decide(
     return done.verdict.decision, f"{done.verdict.reason}{why_not}", done
 
 
-def _changed_input(confining: _Confining, done: "Evaluation", decision: "Decision | None") -> "dict[str, Any] | None":
+def _changed_input(confining: _Confining, done: Evaluation, decision: Decision | None) -> dict[str, Any] | None:
     """Return the input that has the command run confined, where the verdict says that it does; else None.
 
     After a question, what need not be confined runs as the person has seen it.
@@ -306,7 +305,7 @@ def _changed_input(confining: _Confining, done: "Evaluation", decision: "Decisio
     return confining.change.issue(confining.agent, done.sequence, asked=asked)
 
 
-def _is_left_to_agent(hook: "Hook", tool_call: "HookToolCall", pending: Pending, guard: "Guard") -> bool:
+def _is_left_to_agent(hook: Hook, tool_call: HookToolCall, pending: Pending, guard: Guard) -> bool:
     """Whether a command that no rule matches is the agent's own affair, as `[hooks] silent` says.
 
     Never what needs confinement, and never where the agent's format has no such answer, or its mode asks no person.
@@ -320,16 +319,15 @@ def _is_left_to_agent(hook: "Hook", tool_call: "HookToolCall", pending: Pending,
     return commands and not pending.request.unclear and not required and is_silence(pending.verdict)
 
 
-def _confines_asked(hook: "Hook", pending: Pending) -> bool:
+def _confines_asked(hook: Hook, pending: Pending) -> bool:
     """Whether a yes in the agent can be given to this: what needs confinement must be confined after it, too."""
     if pending.verdict.sandbox != (True, True):
         return True
-    from byleave.hooks.confining import SHELL_TOOLS
 
     return SHELL_TOOLS[hook.agent].asks
 
 
-def _why_not(confining: _Confining, pending: Pending, guard: "Guard") -> str:
+def _why_not(confining: _Confining, pending: Pending, guard: Guard) -> str:
     """Return why a command that would be allowed confined needs approval here, to be put behind the reason."""
     if not confining.why_not:
         return ""
@@ -338,7 +336,7 @@ def _why_not(confining: _Confining, pending: Pending, guard: "Guard") -> str:
     return f"; it is not confined, because {confining.why_not}" if all(each.allowed for each in would) else ""
 
 
-def _who(hook: "Hook", meant: Translation, guard: "Guard") -> Who:
+def _who(hook: Hook, meant: Translation, guard: Guard) -> Who:
     """Return whose call it is: the profile of the command line, else the hook's name.
 
     For the call of an MCP tool, `[agents]` may know the agent by another of its names only (`claude`).
@@ -351,7 +349,7 @@ def _who(hook: "Hook", meant: Translation, guard: "Guard") -> Who:
     return Who(next((name for name in other_names(hook.agent) if agents.names(name)), hook.agent), "default")
 
 
-def _hold_back(hook: "Hook", pending: Pending, guard: "Guard", why_not: str) -> "tuple[Decision, str, Evaluation]":
+def _hold_back(hook: Hook, pending: Pending, guard: Guard, why_not: str) -> tuple[Decision, str, Evaluation]:
     """Deny what the agent cannot ask its user about, and have it wait for the user where that can be approved."""
     done = guard.complete(pending, Reply(NO_PERSON, hook.agent))
     asked = [question for question in pending.questions if question.resolved.verdict.decision is ASK]

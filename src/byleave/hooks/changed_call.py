@@ -3,18 +3,18 @@
 Start at `CallChange`. When that may be: `confining`. The text: `translate.ticketed_command`.
 """
 
+from __future__ import annotations
+
 import os
 import time
+from typing import TYPE_CHECKING, Any
 
 from byleave.hooks.confining import SHELL_TOOLS
 from byleave.policy.dirs import own_start, real_path
 from byleave.store.tickets import Ticket, cwd_file, issue, new_id
 from byleave.translate.ticketed_command import ticketed_text
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from byleave.core.action import CommandAction
     from byleave.hooks.agent_process import FoundAgent
     from byleave.hooks.event_reader import Hook, HookToolCall
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 class CallChange:
     """What of a call is to be exchanged, once it is known that the call is let through."""
 
-    def __init__(
-        self, hook: "Hook", tool_call: "HookToolCall", action: "CommandAction", workspace: "Workspace"
-    ) -> None:
+    def __init__(self, hook: Hook, tool_call: HookToolCall, action: CommandAction, workspace: Workspace) -> None:
         self._hook = hook
         self._tool_call = tool_call
         self._action = action
         self._workspace = workspace
 
-    def issue(self, agent: "FoundAgent", sequence: int | None, *, asked: bool) -> "dict[str, Any]":
+    def issue(self, agent: FoundAgent, sequence: int | None, *, asked: bool) -> dict[str, Any]:
         """Issue the ticket and return the tool's input with the text that redeems it; an error blocks the call."""
         hook, call, root = self._hook, self._tool_call, self._workspace.root.path
         tool = SHELL_TOOLS[hook.agent]

@@ -9,7 +9,10 @@ something that commands of this agent can bring about, every allow needs it, als
 chooses to run plainly. Start at `confinable`.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from byleave.core.fs_rules import is_under
 from byleave.hooks.agent_process import FoundAgent, find_agent
@@ -17,12 +20,12 @@ from byleave.hooks.agents import CLAUDE_CODE, CODEX, GEMINI, OPENCODE
 from byleave.hooks.other_hooks import other_hooks
 from byleave.hooks.own_lists import OwnLists, own_lists
 from byleave.policy.dirs import real_path
+from byleave.policy.sandbox_settings import shell_layer
 from byleave.record import Record
 from byleave.store.tickets import confining_ended
 from byleave.text import shown
 from byleave.translate.ticketed_command import fits
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -51,7 +54,7 @@ class ShellTool(Record):
 
 
 # Each row was proved by tests/agents/test_confined_commands.py.
-SHELL_TOOLS: "Mapping[str, ShellTool]" = {
+SHELL_TOOLS: Mapping[str, ShellTool] = {
     CLAUDE_CODE: ShellTool("Bash", "command", (2, 1, 185), asks=True, keeps_directory=True, questions=False),
     CODEX: ShellTool("Bash", "command", (0, 166, 0)),
     GEMINI: ShellTool("run_shell_command", "command", (0, 61, 0)),
@@ -68,11 +71,11 @@ class Confinable(Record):
 
     why_not: str = ""
     agent: FoundAgent = FoundAgent()
-    layers: "tuple[Layer, ...]" = ()
+    layers: tuple[Layer, ...] = ()
 
 
 def confinable(
-    hook: "Hook", tool_call: "HookToolCall", action: "CommandAction", workspace: "Workspace", policy: "LivePolicy"
+    hook: Hook, tool_call: HookToolCall, action: CommandAction, workspace: Workspace, policy: LivePolicy
 ) -> Confinable:
     """Return whether this call of a shell tool can be changed so that its command runs confined by the policy."""
     tool, root = SHELL_TOOLS.get(hook.agent), workspace.root.path
@@ -92,7 +95,6 @@ def confinable(
     evasion = _evasion(hook, tool_call, action, workspace) or settings.problem
     if not evasion:
         return Confinable("", agent, settings.layers)
-    from byleave.policy.sandbox_settings import shell_layer
 
     return Confinable(evasion, agent, (shell_layer(confine="require"),))
 
@@ -108,7 +110,7 @@ def _agent_problem(agent: FoundAgent, tool: ShellTool) -> str:
     return ""
 
 
-def _settings(name: str, agent: FoundAgent, workspace: "Workspace", projects: tuple[str, ...]) -> OwnLists:
+def _settings(name: str, agent: FoundAgent, workspace: Workspace, projects: tuple[str, ...]) -> OwnLists:
     """Return the agent's own lists for these directories of projects, or what stands against a changed call there."""
     others = other_hooks(name, workspace.homes.user, projects, agent.words, workspace.memory)
     if others:
@@ -116,7 +118,7 @@ def _settings(name: str, agent: FoundAgent, workspace: "Workspace", projects: tu
     return own_lists(name, workspace.homes.user, projects, workspace.memory)
 
 
-def _evasion(hook: "Hook", tool_call: "HookToolCall", action: "CommandAction", workspace: "Workspace") -> str:
+def _evasion(hook: Hook, tool_call: HookToolCall, action: CommandAction, workspace: Workspace) -> str:
     """Return why just this call cannot be changed, or what a command of this agent has done; "" if nothing."""
     tool, root = SHELL_TOOLS[hook.agent], workspace.root.path
     if tool_call.tool != tool.name:
@@ -132,8 +134,8 @@ def _evasion(hook: "Hook", tool_call: "HookToolCall", action: "CommandAction", w
     return ""
 
 
-def _machine_problem(policy: "LivePolicy", workspace: "Workspace", agent: str) -> str:
+def _machine_problem(policy: LivePolicy, workspace: Workspace, agent: str) -> str:
     """Return why this machine cannot hold the policy, "" if it can: by Landlock alone, where that is all there is."""
-    from byleave.sandbox.can_confine import can_confine
+    from byleave.sandbox.can_confine import can_confine  # heavy: only where commands run confined
 
     return can_confine(policy, workspace, agent) or ""

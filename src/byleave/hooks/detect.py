@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from byleave.hooks.agent_process import version_of
 from byleave.hooks.agents import CLAUDE_CODE, CURSOR
 from byleave.hooks.snippets import PLACES
 
@@ -48,8 +49,6 @@ def find_agents(home: str, path: str) -> list[Detected]:
 
 def oldest_version(agent: str, home: str, path: str) -> tuple[int, ...]:
     """Return the version of the oldest program of an agent that this user has; () if one of them is not known."""
-    from byleave.hooks.agent_process import version_of
-
     names, directories = _PROGRAMS.get(agent, (agent,)), _directories(home, path)
     files = [os.path.join(directory, name) for directory in directories for name in names]
     found = [version_of(agent, file) for file in files if os.path.isfile(file) and os.access(file, os.X_OK)]

@@ -6,15 +6,18 @@ directory), and a model that could move the workspace along would choose the rul
 Start at `read_tool_call`. What an agent's tools do: `agents`. How each agent is answered: `hook.answer_text`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.hooks.agents import CLAUDE_CODE, CLINE, CODEX, COPILOT, CURSOR, GEMINI, KINDS, OPENCODE, QWEN
 from byleave.protocol.json_text import JsonTextError, read_json
+from byleave.protocol.lines import has_too_many_values
 from byleave.record import Record
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     Tree = Mapping[str, Any]
 
@@ -28,15 +31,12 @@ class UnreadableEventError(ValueError):
     """An event, or a part of one, that cannot be read in one way only. Its text is a sentence for people."""
 
 
-def read_object(data: bytes) -> "dict[str, Any]":
+def read_object(data: bytes) -> dict[str, Any]:
     """Return the object that these bytes are; names given twice, NaN and anything around the object are refused."""
     if len(data) > LARGEST:
         raise UnreadableEventError(f"the event is larger than {LARGEST >> 20} MB")
-    if len(data) > _FEW:
-        from byleave.protocol.lines import has_too_many_values
-
-        if has_too_many_values(data):
-            raise UnreadableEventError("the event holds too many values")
+    if len(data) > _FEW and has_too_many_values(data):
+        raise UnreadableEventError("the event holds too many values")
     try:
         text = data.decode().strip(_BLANKS)
     except UnicodeDecodeError:
@@ -44,7 +44,7 @@ def read_object(data: bytes) -> "dict[str, Any]":
     return read_text(text)
 
 
-def read_text(text: str) -> "dict[str, Any]":
+def read_text(text: str) -> dict[str, Any]:
     """Do the same for a text without blanks around it."""
     if not text:
         raise UnreadableEventError("there is no event on standard input")
@@ -90,7 +90,7 @@ class Hook(Record):
 class HookContext(Record):
     """What surrounds the hook: variables of the agent's own, and where the agent started it ("" if unknown)."""
 
-    variables: "Mapping[str, str]"
+    variables: Mapping[str, str]
     here: str = ""
     installed: bool = False
 
@@ -104,7 +104,7 @@ class HookToolCall(Record):
 
     event: str
     tool: str
-    raw: "Tree"
+    raw: Tree
     cwd: str | None
     project: str | None
     call: str | None = None
@@ -114,17 +114,17 @@ class HookToolCall(Record):
     session: str = ""  # the agent's own name of it
 
 
-def event_name(agent: str, tree: "Tree") -> str:
+def event_name(agent: str, tree: Tree) -> str:
     """Return which of the agent's events this is."""
     return _text(tree, "hook_event_name") if agent not in _EVENT_NAMES else _EVENT_NAMES[agent](tree)
 
 
-def session_of(tree: "Tree") -> str:
+def session_of(tree: Tree) -> str:
     """Return the agent's own name of its session, "" if it gives none."""
     return next((tree[name] for name in _SESSION_NAMES if isinstance(tree.get(name), str)), "")
 
 
-def read_tool_call(agent: str, tree: "Tree", around: HookContext) -> HookToolCall | None:
+def read_tool_call(agent: str, tree: Tree, around: HookContext) -> HookToolCall | None:
     """Return what an event asks for, None for an event that asks for nothing of ours."""
     event = event_name(agent, tree)
     reader = _READERS[agent].get(event)
@@ -135,7 +135,7 @@ def read_tool_call(agent: str, tree: "Tree", around: HookContext) -> HookToolCal
     return None
 
 
-def _claude_code(tree: "Tree", around: HookContext) -> HookToolCall:
+def _claude_code(tree: Tree, around: HookContext) -> HookToolCall:
     cwd = directory_of(tree.get("cwd"))
     tool_call = HookToolCall(
         "PreToolUse",
@@ -151,7 +151,7 @@ def _claude_code(tree: "Tree", around: HookContext) -> HookToolCall:
     return tool_call
 
 
-def _codex(tree: "Tree", around: HookContext) -> HookToolCall:
+def _codex(tree: Tree, around: HookContext) -> HookToolCall:
     cwd = directory_of(tree.get("cwd"))
     # The event's directory is the one that the model chose for its command; Codex starts hooks in the session's own.
     project = around.here if around.installed else cwd
@@ -159,7 +159,7 @@ def _codex(tree: "Tree", around: HookContext) -> HookToolCall:
     return HookToolCall("PreToolUse", tool, raw, cwd, project, _name(tree.get("tool_use_id")), can_ask=False)
 
 
-def _gemini(tree: "Tree", _around: HookContext) -> HookToolCall:
+def _gemini(tree: Tree, _around: HookContext) -> HookToolCall:
     cwd = directory_of(tree.get("cwd"))
     tool_call = HookToolCall("BeforeTool", _text(tree, "tool_name"), _object(tree, "tool_input"), cwd, cwd)
     if tree.get("mcp_context") is None:
@@ -168,25 +168,25 @@ def _gemini(tree: "Tree", _around: HookContext) -> HookToolCall:
     return _with(tool_call, server=_text(context, "server_name"), tool=_text(context, "tool_name"))
 
 
-def _cursor_shell(tree: "Tree", _around: HookContext) -> HookToolCall:
+def _cursor_shell(tree: Tree, _around: HookContext) -> HookToolCall:
     cwd = directory_of(tree.get("cwd"))
     return HookToolCall(BEFORE_SHELL, "Shell", {"command": _text(tree, "command")}, cwd, cursor_root(tree, cwd))
 
 
-def _cursor_mcp(tree: "Tree", _around: HookContext) -> HookToolCall:
+def _cursor_mcp(tree: Tree, _around: HookContext) -> HookToolCall:
     given = tree.get("tool_input")
     raw = read_text(given.strip()) if isinstance(given, str) else _object(tree, "tool_input")
     tool_call = HookToolCall(BEFORE_MCP, _text(tree, "tool_name"), raw, None, cursor_root(tree, None))
     return _on_server(tool_call, tree)
 
 
-def _cursor_read(tree: "Tree", _around: HookContext) -> HookToolCall:
+def _cursor_read(tree: Tree, _around: HookContext) -> HookToolCall:
     path = _text(tree, "file_path")
     root = cursor_root(tree, path)
     return HookToolCall(_text(tree, "hook_event_name"), "Read", {"file_path": path}, root, root, can_ask=False)
 
 
-def _cursor_tool(tree: "Tree", _around: HookContext) -> HookToolCall:
+def _cursor_tool(tree: Tree, _around: HookContext) -> HookToolCall:
     tool, cwd = _text(tree, "tool_name"), directory_of(tree.get("cwd"))
     root = cursor_root(tree, cwd)
     # A question about these two is put at the event of their own, which follows; this one knows no questions.
@@ -198,14 +198,14 @@ def _cursor_tool(tree: "Tree", _around: HookContext) -> HookToolCall:
     return tool_call
 
 
-def _on_server(tool_call: HookToolCall, tree: "Tree") -> HookToolCall:
+def _on_server(tool_call: HookToolCall, tree: Tree) -> HookToolCall:
     server = next((tree[name] for name in _SERVER_NAMES if isinstance(tree.get(name), str) and tree[name]), None)
     if server is None:
         return _with(tool_call, problem="the event does not name the MCP server of the tool")
     return _with(tool_call, server=server)
 
 
-def cursor_root(tree: "Tree", inside: str | None) -> str | None:
+def cursor_root(tree: Tree, inside: str | None) -> str | None:
     """Return the folder that is open in the editor; of several, the one that this path lies in, else the first."""
     given = tree.get("workspace_roots")
     roots = [root for root in given if directory_of(root)] if isinstance(given, list) else []
@@ -213,7 +213,7 @@ def cursor_root(tree: "Tree", inside: str | None) -> str | None:
     return max(around, key=len) if around else next(iter(roots), inside)
 
 
-def _opencode(tree: "Tree", _around: HookContext) -> HookToolCall:
+def _opencode(tree: Tree, _around: HookContext) -> HookToolCall:
     directory = directory_of(tree.get("directory"))
     tool, raw = _text(tree, "tool"), _object(tree, "args")
     tool_call = HookToolCall(
@@ -234,7 +234,7 @@ def _as_opencode_names(server: str) -> str:
     return "".join([char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in server])
 
 
-def _copilot_event(tree: "Tree") -> str:
+def _copilot_event(tree: Tree) -> str:
     """Return which event it is: Copilot CLI gives most of them no name, but each has members of its own."""
     named = tree.get("hookName", tree.get("hook_event_name"))
     if isinstance(named, str):
@@ -244,21 +244,21 @@ def _copilot_event(tree: "Tree") -> str:
     return "postToolUse" if "toolResult" in tree or "error" in tree else COPILOT_BEFORE
 
 
-def _copilot(tree: "Tree", _around: HookContext) -> HookToolCall:
+def _copilot(tree: Tree, _around: HookContext) -> HookToolCall:
     cwd = directory_of(tree.get("cwd"))
     given = tree.get("toolArgs")
     raw = read_text(given.strip()) if isinstance(given, str) else _object(tree, "toolArgs")
     return HookToolCall(COPILOT_BEFORE, _text(tree, "toolName"), raw, cwd, cwd)
 
 
-def _qwen(tree: "Tree", _around: HookContext) -> HookToolCall:
+def _qwen(tree: Tree, _around: HookContext) -> HookToolCall:
     cwd = directory_of(tree.get("cwd"))
     tool, raw, call = _text(tree, "tool_name"), _object(tree, "tool_input"), _name(tree.get("tool_use_id"))
     # Its own question comes before the hook, and versions before 0.24 take an ask for a no.
     return HookToolCall("PreToolUse", tool, raw, cwd, cwd, call, can_ask=False)
 
 
-def _cline(tree: "Tree", _around: HookContext) -> HookToolCall:
+def _cline(tree: Tree, _around: HookContext) -> HookToolCall:
     roots = tree.get("workspaceRoots")
     root = next((place for place in roots if directory_of(place)), None) if isinstance(roots, list) else None
     call = _object(tree, "tool_call")
@@ -270,11 +270,11 @@ def _cline(tree: "Tree", _around: HookContext) -> HookToolCall:
 
 
 # Where the name of an event is not in `hook_event_name`.
-_EVENT_NAMES: "Mapping[str, Callable[[Tree], str]]" = {
+_EVENT_NAMES: Mapping[str, Callable[[Tree], str]] = {
     COPILOT: _copilot_event,
     CLINE: lambda tree: _text(tree, "hookName"),
 }
-_READERS: "Mapping[str, Mapping[str, Callable[[Tree, HookContext], HookToolCall]]]" = {
+_READERS: Mapping[str, Mapping[str, Callable[[Tree, HookContext], HookToolCall]]] = {
     CLAUDE_CODE: {"PreToolUse": _claude_code},
     CODEX: {"PreToolUse": _codex},
     GEMINI: {"BeforeTool": _gemini},
@@ -292,18 +292,18 @@ _READERS: "Mapping[str, Mapping[str, Callable[[Tree, HookContext], HookToolCall]
 }
 
 
-def _with(tool_call: HookToolCall, **changes: "Any") -> HookToolCall:
+def _with(tool_call: HookToolCall, **changes: Any) -> HookToolCall:
     return tool_call.replace(**changes)
 
 
-def _text(tree: "Tree", name: str) -> str:
+def _text(tree: Tree, name: str) -> str:
     value = tree.get(name)
     if not isinstance(value, str) or not value:
         raise UnreadableEventError(f"the event has no {name}")
     return value
 
 
-def _object(tree: "Tree", name: str) -> "Tree":
+def _object(tree: Tree, name: str) -> Tree:
     value = tree.get(name)
     if not isinstance(value, dict):
         raise UnreadableEventError(f"the event has no {name}, or it is no object")

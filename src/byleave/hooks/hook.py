@@ -9,8 +9,12 @@ the reason on standard error.
 Start at `serve`. What an event says: `event_reader`. What the policy decides: `authorize`.
 """
 
+from __future__ import annotations
+
 import os
+import signal
 import sys
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from byleave.caller import front, leave
 from byleave.core.decision import ALLOW, DENY, WORDS
@@ -29,10 +33,8 @@ from byleave.record import Record
 from byleave.store.audit.records import encode
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, NoReturn
 
     from byleave.core.decision import Decision
 
@@ -48,10 +50,10 @@ class HookOutput(Record):
     """What to write to standard output, and what is to be done once it is out."""
 
     text: str
-    afterwards: "Callable[[], None] | None" = None
+    afterwards: Callable[[], None] | None = None
 
 
-def serve(hook: Hook, *, limit: float = TIME_LIMIT) -> "NoReturn":
+def serve(hook: Hook, *, limit: float = TIME_LIMIT) -> NoReturn:
     """Answer the event on standard input, and end the process."""
     if hook.only == OUTCOME:
         _take_outcome(hook)
@@ -68,7 +70,7 @@ def serve(hook: Hook, *, limit: float = TIME_LIMIT) -> "NoReturn":
     _leave(said)
 
 
-def respond(hook: Hook, data: bytes, variables: "Mapping[str, str]") -> HookOutput:
+def respond(hook: Hook, data: bytes, variables: Mapping[str, str]) -> HookOutput:
     """Return the answer to an event, recorded. An error means that the call must be blocked."""
     around = HookContext(variables, _here(), installed=hook.home is not None)
     event = read_object(data)
@@ -76,7 +78,7 @@ def respond(hook: Hook, data: bytes, variables: "Mapping[str, str]") -> HookOutp
     if tool_call is None:
         return HookOutput(NEUTRAL[hook.agent])
     # Only now, because most of what is heavy is not needed for an event that is none of ours.
-    from byleave.hooks.authorize import evaluate
+    from byleave.hooks.authorize import evaluate  # heavy: not every event needs the policy
 
     evaluation = evaluate(hook, tool_call, around)
     evaluation.remember(event)
@@ -84,16 +86,14 @@ def respond(hook: Hook, data: bytes, variables: "Mapping[str, str]") -> HookOutp
     return HookOutput(text, evaluation.afterwards)
 
 
-def _take_outcome(hook: Hook) -> "NoReturn":
+def _take_outcome(hook: Hook) -> NoReturn:
     """Record what the event on standard input reports. Whatever goes wrong: the agent goes on as if there were no hook.
 
     What it reports has happened, or is a question to its user: neither is to be stopped or answered here.
     """
-    import _signal  # type: ignore[import-not-found] # `signal` would load `enum`
-
     try:
-        _signal.signal(_signal.SIGALRM, lambda _number, _frame: leave(0))
-        _signal.setitimer(_signal.ITIMER_REAL, OUTCOME_LIMIT)
+        signal.signal(signal.SIGALRM, lambda _number, _frame: leave(0))
+        signal.setitimer(signal.ITIMER_REAL, OUTCOME_LIMIT)
         _fill_closed_descriptors()
         from byleave.hooks.outcomes import note_outcome
 
@@ -106,7 +106,7 @@ def _take_outcome(hook: Hook) -> "NoReturn":
         leave(0)
 
 
-def block(reason: str) -> "NoReturn":
+def block(reason: str) -> NoReturn:
     """End the process in the form that blocks the call."""
     try:
         _write(2, f"byleave: {shown(reason[:LONGEST_REASON])}")
@@ -138,17 +138,16 @@ def _fill_closed_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
 
 
-def _block_after(seconds: float) -> "Callable[[], object]":
+def _block_after(seconds: float) -> Callable[[], object]:
     """Block the call when this much time has passed, whatever we are at then; return what calls it off."""
-    import _signal  # `signal` would load `enum`
 
     def blocked(_number: int, _frame: object) -> None:
         block(f"the call is blocked: no answer within {seconds:g} seconds")
 
-    _signal.signal(_signal.SIGALRM, blocked)
-    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGALRM])  # the program that started us may have blocked it
-    _signal.setitimer(_signal.ITIMER_REAL, seconds)
-    return lambda: _signal.setitimer(_signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, blocked)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])  # the program that started us may have blocked it
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    return lambda: signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _write(descriptor: int, text: str) -> None:
@@ -168,7 +167,7 @@ def _reason_of(error: BaseException) -> str:
     return f"the call is blocked by an internal error: {type(error).__name__}: {error}"
 
 
-def _leave(said: HookOutput) -> "NoReturn":
+def _leave(said: HookOutput) -> NoReturn:
     """Let the agent go on at once: what is left is done behind its back, without the usual cleanup."""
     try:
         asking = front()
@@ -186,7 +185,7 @@ def _leave(said: HookOutput) -> "NoReturn":
 LONGEST_CONTEXT = 2000  # characters; a command of 30,000 is of no help in a sentence
 _NOTHING, _EMPTY = "", "{}"
 # Where byleave has nothing to say; some agents want an object even then.
-NEUTRAL: "Mapping[str, str]" = {
+NEUTRAL: Mapping[str, str] = {
     CLAUDE_CODE: _NOTHING,
     CODEX: _NOTHING,
     GEMINI: _EMPTY,
@@ -198,9 +197,7 @@ NEUTRAL: "Mapping[str, str]" = {
 }
 
 
-def answer_text(
-    agent: str, decision: "Decision | None", reason: str, changed: "Mapping[str, Any] | None" = None
-) -> str:
+def answer_text(agent: str, decision: Decision | None, reason: str, changed: Mapping[str, Any] | None = None) -> str:
     """Return what to write to standard output: no decision leaves the call to the agent.
 
     An ask is for an agent that can put it to its user. `changed` is the tool's input that the agent is to take.
@@ -218,21 +215,21 @@ def plain_reason(reason: str) -> str:
     return text if len(text) <= LONGEST_CONTEXT else f"{text[:LONGEST_CONTEXT]}... (cut)"
 
 
-def _claude_code(decision: "Decision", reason: str, changed: "Mapping[str, Any] | None" = None) -> str:
+def _claude_code(decision: Decision, reason: str, changed: Mapping[str, Any] | None = None) -> str:
     said: dict[str, Any] = {"permissionDecision": WORDS[decision], "permissionDecisionReason": f"byleave: {reason}"}
     if changed is not None:
         said["updatedInput"] = changed
     return encode({"hookSpecificOutput": {"hookEventName": "PreToolUse", **said}})
 
 
-def _codex(decision: "Decision", reason: str, changed: "Mapping[str, Any] | None" = None) -> str:
+def _codex(decision: Decision, reason: str, changed: Mapping[str, Any] | None = None) -> str:
     """Codex takes a deny, and an allow with a changed input. Every other it calls unsupported, and runs the call."""
     if decision is ALLOW:
         return _NOTHING if changed is None else _claude_code(ALLOW, reason, changed)
     return _claude_code(DENY, reason)
 
 
-def _gemini(decision: "Decision", reason: str, changed: "Mapping[str, Any] | None" = None) -> str:
+def _gemini(decision: Decision, reason: str, changed: Mapping[str, Any] | None = None) -> str:
     if decision is ALLOW:
         own = {} if changed is None else {"hookSpecificOutput": {"hookEventName": "BeforeTool", "tool_input": changed}}
         return encode({"decision": "allow", **own})
@@ -240,39 +237,39 @@ def _gemini(decision: "Decision", reason: str, changed: "Mapping[str, Any] | Non
     return encode({"decision": WORDS[decision], "reason": message, "systemMessage": message})
 
 
-def _cursor(decision: "Decision", reason: str) -> str:
+def _cursor(decision: Decision, reason: str) -> str:
     if decision is ALLOW:
         return encode({"permission": "allow"})
     message = f"byleave: {reason}"
     return encode({"permission": WORDS[decision], "user_message": message, "agent_message": message})
 
 
-def _opencode(decision: "Decision", reason: str, changed: "Mapping[str, Any] | None" = None) -> str:
+def _opencode(decision: Decision, reason: str, changed: Mapping[str, Any] | None = None) -> str:
     own = {} if changed is None else {"args": changed}
     return encode({"decision": WORDS[decision], "reason": f"byleave: {reason}", **own})
 
 
-def _copilot(decision: "Decision", reason: str) -> str:
+def _copilot(decision: Decision, reason: str) -> str:
     return encode({"permissionDecision": WORDS[decision], "permissionDecisionReason": f"byleave: {reason}"})
 
 
-def _qwen(decision: "Decision", reason: str) -> str:
+def _qwen(decision: Decision, reason: str) -> str:
     """Qwen Code has asked its own question before: an allow is no more than that nothing speaks against it."""
     return _EMPTY if decision is ALLOW else _claude_code(DENY, reason)
 
 
-def _cline(decision: "Decision", reason: str) -> str:
+def _cline(decision: Decision, reason: str) -> str:
     """Cline knows one answer, which ends the run; the rest it decides itself."""
     return _EMPTY if decision is ALLOW else encode({"cancel": True, "errorMessage": f"byleave: {reason}"})
 
 
-_CHANGED_FORMATS: "Mapping[str, Callable[[Decision, str, Mapping[str, Any]], str]]" = {
+_CHANGED_FORMATS: Mapping[str, Callable[[Decision, str, Mapping[str, Any]], str]] = {
     CLAUDE_CODE: _claude_code,
     CODEX: _codex,
     GEMINI: _gemini,
     OPENCODE: _opencode,
 }
-_FORMATS: "Mapping[str, Callable[[Decision, str], str]]" = {
+_FORMATS: Mapping[str, Callable[[Decision, str], str]] = {
     CLAUDE_CODE: _claude_code,
     CODEX: _codex,
     GEMINI: _gemini,

@@ -18,13 +18,15 @@ import os
 import stat
 import sys
 from json import JSONDecoder, dumps
+from shlex import join
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from byleave.errors import StateError
 from byleave.hooks.agents import CLAUDE_CODE, CLINE, COPILOT, GEMINI, OPENCODE, QWEN
-from byleave.hooks.snippets import ENTRY, PLACES, SettingsFile, hook_words, is_ours, items
+from byleave.hooks.detect import oldest_version
+from byleave.hooks.snippets import ENTRY, PATIENCE, PLACES, SettingsFile, hook_words, is_ours, items
 from byleave.policy.dirs import find_homes, own_packages, real_path
 from byleave.sandbox.native.build import find_front
 from byleave.text import quoted
@@ -487,7 +489,6 @@ def _oldest_version(agent: str, file: str) -> tuple[int, ...]:
     place = PLACES[agent]
     if not place.newer or not file.endswith(f"/{place.file}"):
         return ()
-    from byleave.hooks.detect import oldest_version
 
     return oldest_version(agent, file.removesuffix(f"/{place.file}"), os.environ.get("PATH", ""))
 
@@ -516,10 +517,6 @@ def _is_our_plugin(agent: str, text: str) -> bool:
 
 
 def _plugin(agent: str, words: Sequence[str]) -> str:
-    from shlex import join
-
-    from byleave.hooks.snippets import PATIENCE
-
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), _PLUGINS[agent]), encoding="utf-8") as file:
         text = file.read()
     command = join(words) if agent == CLINE else json.dumps(list(words))

@@ -8,17 +8,19 @@ A matcher is read on the safe side: only a plain list of other names is known no
 Start at `other_hooks`.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING, Any
 
 from byleave.hooks.agents import CLAUDE_CODE, CODEX, GEMINI, OPENCODE
 from byleave.policy.agent_settings import SettingsSource, UnreadableSettingsError, read_settings
+from byleave.protocol.json_text import JsonTextError, read_json
 from byleave.record import Record
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
 
     from byleave.user_files import ParseCache
 
@@ -32,7 +34,7 @@ _PLUGIN_ENDINGS = (".js", ".ts", ".mjs", ".cjs", ".mts", ".cts")
 
 
 # Variables that have an agent read its settings elsewhere, and what they are usually.
-_ELSEWHERE: "Mapping[str, Mapping[str, str]]" = {
+_ELSEWHERE: Mapping[str, Mapping[str, str]] = {
     CLAUDE_CODE: {"CLAUDE_CONFIG_DIR": ".claude"},
     CODEX: {"CODEX_HOME": ".codex"},
     GEMINI: {
@@ -55,7 +57,7 @@ class _Place(Record):
     home: str
     projects: tuple[str, ...]
     words: tuple[str, ...]
-    memory: "ParseCache"
+    memory: ParseCache
 
 
 class _Found(Record):
@@ -65,7 +67,7 @@ class _Found(Record):
     file: str
 
 
-def other_hooks(agent: str, home: str, projects: tuple[str, ...], words: tuple[str, ...], memory: "ParseCache") -> str:
+def other_hooks(agent: str, home: str, projects: tuple[str, ...], words: tuple[str, ...], memory: ParseCache) -> str:
     """Return a sentence about another hook for the agent's shell tool, "" if there is none.
 
     `projects` are the directories in which the agent may look for a project's settings.
@@ -94,14 +96,14 @@ def _is_ours(agent: str, hook: _Found) -> bool:
     return f"{_ENTRY}{agent} " in f"{hook.command} "
 
 
-def _tree(path: str) -> "dict[str, Any]":
+def _tree(path: str) -> dict[str, Any]:
     try:
         return read_settings(SettingsSource("", path))
     except UnreadableSettingsError as error:
         raise _UnknownError(f"{shown(path)} {error}") from None
 
 
-def _listed(tree: "Mapping[str, Any]", event: str, tool: str, file: str) -> "Iterator[_Found]":
+def _listed(tree: Mapping[str, Any], event: str, tool: str, file: str) -> Iterator[_Found]:
     """Yield the hooks of a settings tree in the form that Claude Code, Codex and Gemini CLI share."""
     hooks = tree.get("hooks")
     groups = hooks.get(event) if isinstance(hooks, dict) else None
@@ -139,7 +141,7 @@ def _entries(directory: str) -> list[str]:
 _CLAUDE_FILES = ("settings.json", "settings.local.json")
 
 
-def _claude_code(place: _Place) -> "Iterator[_Found]":
+def _claude_code(place: _Place) -> Iterator[_Found]:
     user = os.path.join(place.home, ".claude")
     managed = "/etc/claude-code"
     files = [
@@ -164,7 +166,7 @@ def _claude_code(place: _Place) -> "Iterator[_Found]":
         yield from _claude_plugins(os.path.join(user, "plugins"))
 
 
-def _claude_plugins(directory: str) -> "Iterator[_Found]":
+def _claude_plugins(directory: str) -> Iterator[_Found]:
     """Yield the hooks of the plugins that are installed, enabled or not."""
     installed = _tree(os.path.join(directory, "installed_plugins.json")).get("plugins")
     if not isinstance(installed, dict):
@@ -186,14 +188,14 @@ def _claude_plugins(directory: str) -> "Iterator[_Found]":
                     yield from _claude_hooks(_tree(file), file)
 
 
-def _claude_hooks(tree: "Mapping[str, Any]", file: str) -> "Iterator[_Found]":
+def _claude_hooks(tree: Mapping[str, Any], file: str) -> Iterator[_Found]:
     """Yield the hooks that can change a call: before it, and in the place of a person who is asked about it."""
     yield from _listed(tree, "PreToolUse", "Bash", file)
     answering = _listed(tree, "PermissionRequest", "Bash", file)
     yield from [hook for hook in answering if not _is_ours(CLAUDE_CODE, hook)]  # ours only notes the question
 
 
-def _options(words: tuple[str, ...], names: tuple[str, ...]) -> "Iterator[tuple[str, str]]":
+def _options(words: tuple[str, ...], names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Yield the options of a command line that bring settings along, with their values."""
     for number, word in enumerate(words[1:], start=1):
         name, mark, value = word.partition("=")
@@ -201,10 +203,8 @@ def _options(words: tuple[str, ...], names: tuple[str, ...]) -> "Iterator[tuple[
             yield name, value if mark else (words[number + 1] if number + 1 < len(words) else "")
 
 
-def _given(value: str) -> "dict[str, Any]":
+def _given(value: str) -> dict[str, Any]:
     """Return the settings that a value on the command line is, or names."""
-    from byleave.protocol.json_text import JsonTextError, read_json
-
     if not value.lstrip().startswith("{"):
         if not os.path.isabs(value):
             raise _UnknownError("the agent was started with --settings and a file that byleave cannot find")
@@ -218,7 +218,7 @@ def _given(value: str) -> "dict[str, Any]":
     return tree
 
 
-def _codex(place: _Place) -> "Iterator[_Found]":
+def _codex(place: _Place) -> Iterator[_Found]:
     user = os.path.join(place.home, ".codex")
     for directory in (user, *[os.path.join(each, ".codex") for each in place.projects], "/etc/codex"):
         file = os.path.join(directory, "hooks.json")
@@ -237,7 +237,7 @@ def _codex(place: _Place) -> "Iterator[_Found]":
             raise _UnknownError("the agent was started with hooks on its command line")
 
 
-def _toml(path: str, memory: "ParseCache") -> "dict[str, Any]":
+def _toml(path: str, memory: ParseCache) -> dict[str, Any]:
     """Return what a TOML file says of hooks and plugins. The parse, which is slow, is remembered."""
     try:
         with open(path, "rb") as file:
@@ -256,8 +256,8 @@ def _toml(path: str, memory: "ParseCache") -> "dict[str, Any]":
     return tree
 
 
-def _parse_toml(content: bytes) -> "dict[str, Any] | None":
-    import tomllib
+def _parse_toml(content: bytes) -> dict[str, Any] | None:
+    import tomllib  # heavy: one agent has TOML
 
     try:
         tree = tomllib.loads(content.decode())
@@ -272,7 +272,7 @@ def _parse_toml(content: bytes) -> "dict[str, Any] | None":
     return kept
 
 
-def _gemini(place: _Place) -> "Iterator[_Found]":
+def _gemini(place: _Place) -> Iterator[_Found]:
     own = [os.path.join(each, ".gemini") for each in (place.home, *place.projects)]
     files = [os.path.join(directory, "settings.json") for directory in own]
     files += [f"/etc/gemini-cli/{name}" for name in ("settings.json", "system-defaults.json")]
@@ -281,7 +281,7 @@ def _gemini(place: _Place) -> "Iterator[_Found]":
         yield from _listed(_tree(file), "BeforeTool", "run_shell_command", file)
 
 
-def _opencode(place: _Place) -> "Iterator[_Found]":
+def _opencode(place: _Place) -> Iterator[_Found]:
     """Yield every plugin: it is a program, and may do whatever it likes before a call."""
     around = dict.fromkeys([directory for each in place.projects for directory in _upwards(each)])
     own = os.path.join(place.home, ".config/opencode")
@@ -311,7 +311,7 @@ def _started_by(plugin: str) -> str:
     return text.partition("const COMMAND = ")[2].partition("\n")[0].replace('", "', " ").replace('","', " ")
 
 
-def _upwards(directory: str) -> "Iterator[str]":
+def _upwards(directory: str) -> Iterator[str]:
     while True:
         yield directory
         above = os.path.dirname(directory)
@@ -320,7 +320,7 @@ def _upwards(directory: str) -> "Iterator[str]":
         directory = above
 
 
-_READERS: "Mapping[str, Callable[[_Place], Iterator[_Found]]]" = {
+_READERS: Mapping[str, Callable[[_Place], Iterator[_Found]]] = {
     CLAUDE_CODE: _claude_code,
     CODEX: _codex,
     GEMINI: _gemini,

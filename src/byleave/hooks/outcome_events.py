@@ -7,6 +7,10 @@ be is no event.
 Start at `read_outcome`. What is made of it: `outcomes`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.guard.approval_key import input_pin
 from byleave.hooks.agents import CLAUDE_CODE, CLINE, CODEX, COPILOT, CURSOR, GEMINI, OPENCODE, QWEN
 from byleave.hooks.event_reader import (
@@ -19,10 +23,8 @@ from byleave.hooks.event_reader import (
 )
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     from byleave.hooks.event_reader import HookContext, HookToolCall
 
@@ -50,13 +52,13 @@ class HookOutcome(Record):
     ran: bool = False
 
 
-def call_of(tree: "Tree", tool: str, raw: "Tree") -> str:
+def call_of(tree: Tree, tool: str, raw: Tree) -> str:
     """Return by what a call is known from its decision to its outcome."""
     given = next((tree[name] for name in _CALL_NAMES if isinstance(tree.get(name), str) and tree[name]), None)
     return given if given is not None else input_pin([tool, dict(raw)])
 
 
-def marks_of(tool: str, raw: "Tree", tool_call: "HookToolCall") -> tuple[str, ...]:
+def marks_of(tool: str, raw: Tree, tool_call: HookToolCall) -> tuple[str, ...]:
     """Return hashes of all that an agent may name in a question about this call."""
     server = tool_call.server
     marks = [input_pin([tool, dict(raw)])]
@@ -66,7 +68,7 @@ def marks_of(tool: str, raw: "Tree", tool_call: "HookToolCall") -> tuple[str, ..
     return tuple(marks)
 
 
-def project_of(agent: str, tree: "Tree", around: "HookContext") -> str | None:
+def project_of(agent: str, tree: Tree, around: HookContext) -> str | None:
     """Return where the agent works: as it was for the decision, whose records are in that workspace."""
     cwd = directory_of(tree.get("cwd"))
     if agent == CLAUDE_CODE:
@@ -78,7 +80,7 @@ def project_of(agent: str, tree: "Tree", around: "HookContext") -> str | None:
     return directory_of(tree.get("directory")) if agent == OPENCODE else cwd
 
 
-def read_outcome(agent: str, tree: "Tree") -> HookOutcome | None:
+def read_outcome(agent: str, tree: Tree) -> HookOutcome | None:
     """Return what an event reports; None if it is none of these, or not what it should be."""
     try:
         reader = _READERS[agent].get(event_name(agent, tree))
@@ -92,11 +94,11 @@ def outcome_names(agent: str) -> tuple[str, ...]:
     return tuple(_READERS[agent])
 
 
-def _ran(tree: "Tree") -> HookOutcome | None:
+def _ran(tree: Tree) -> HookOutcome | None:
     return _about_call(RAN, tree, ran=True)
 
 
-def _failed(tree: "Tree") -> HookOutcome | None:
+def _failed(tree: Tree) -> HookOutcome | None:
     given = tree.get("error", tree.get("error_message"))
     error = given if isinstance(given, str) else ""
     interrupted = tree.get("is_interrupt") is True
@@ -104,11 +106,11 @@ def _failed(tree: "Tree") -> HookOutcome | None:
     return _about_call(FAILED, tree, why=why, ran=error.startswith(_EXIT) and not interrupted)
 
 
-def _refused(tree: "Tree") -> HookOutcome | None:
+def _refused(tree: Tree) -> HookOutcome | None:
     return _about_call(REFUSED, tree)
 
 
-def _requested(tree: "Tree") -> HookOutcome | None:
+def _requested(tree: Tree) -> HookOutcome | None:
     """Read a question about a call, which names its input, and in some versions no id."""
     found = _about_call(REQUESTED, tree)
     if found is None:
@@ -116,13 +118,13 @@ def _requested(tree: "Tree") -> HookOutcome | None:
     return found.replace(marks=(input_pin([str(tree.get("tool_name")), dict(_raw(tree) or {})]),))
 
 
-def _gemini_ran(tree: "Tree") -> HookOutcome | None:
+def _gemini_ran(tree: Tree) -> HookOutcome | None:
     response = tree.get("tool_response")
     failed = isinstance(response, dict) and response.get("error") is not None
     return _about_call(FAILED if failed else RAN, tree, ran=not failed)
 
 
-def _gemini_notification(tree: "Tree") -> HookOutcome | None:
+def _gemini_notification(tree: Tree) -> HookOutcome | None:
     """Read the question about a call out of a notification, which says what it is about in its own words."""
     details = tree.get("details")
     if tree.get("notification_type") != _TOOL_PERMISSION or not isinstance(details, dict):
@@ -137,7 +139,7 @@ def _gemini_notification(tree: "Tree") -> HookOutcome | None:
     return HookOutcome(REQUESTED, session_of(tree), marks=(input_pin(named),))
 
 
-def _copilot_after(tree: "Tree") -> HookOutcome | None:
+def _copilot_after(tree: Tree) -> HookOutcome | None:
     result = tree.get("toolResult")
     kind = result.get("resultType") if isinstance(result, dict) else None
     known = {
@@ -151,7 +153,7 @@ def _copilot_after(tree: "Tree") -> HookOutcome | None:
     return _about_call(what, {**tree, "tool_name": tool, "tool_input": raw}, ran=ran)
 
 
-def _copilot_input(tree: "Tree") -> object:
+def _copilot_input(tree: Tree) -> object:
     given = tree.get("toolArgs")
     try:
         return read_text(given.strip()) if isinstance(given, str) else given
@@ -159,25 +161,25 @@ def _copilot_input(tree: "Tree") -> object:
         return None
 
 
-def _opencode_after(tree: "Tree") -> HookOutcome | None:
+def _opencode_after(tree: Tree) -> HookOutcome | None:
     ended = tree.get("exit")
     failed = isinstance(ended, int) and not isinstance(ended, bool) and ended != 0
     return _about_call(FAILED if failed else RAN, tree, why=f"{_EXIT}{ended}" if failed else "", ran=True)
 
 
-def _ended(tree: "Tree") -> HookOutcome | None:
+def _ended(tree: Tree) -> HookOutcome | None:
     session = session_of(tree)
     return HookOutcome(ENDED, session) if session else None
 
 
-def tool_of(agent: str, tree: "Tree") -> tuple[object, object]:
+def tool_of(agent: str, tree: Tree) -> tuple[object, object]:
     """Return the name of the tool and its input, as they stand in an event before or after the call."""
     if agent == COPILOT:
         return tree.get("toolName"), _copilot_input(tree)
     return tree.get("tool_name", tree.get("tool")), tree.get("tool_input", tree.get("args"))
 
 
-def _about_call(what: str, tree: "Tree", *, why: str = "", ran: bool = False) -> HookOutcome | None:
+def _about_call(what: str, tree: Tree, *, why: str = "", ran: bool = False) -> HookOutcome | None:
     tool = tree.get("tool_name", tree.get("tool"))
     raw = _raw(tree)
     if not isinstance(tool, str) or raw is None:
@@ -185,12 +187,12 @@ def _about_call(what: str, tree: "Tree", *, why: str = "", ran: bool = False) ->
     return HookOutcome(what, session_of(tree), call_of(tree, tool, raw), why=why, ran=ran)
 
 
-def _raw(tree: "Tree") -> "Tree | None":
+def _raw(tree: Tree) -> Tree | None:
     raw = tree.get("tool_input", tree.get("args"))
     return raw if isinstance(raw, dict) else None
 
 
-_READERS: "Mapping[str, Mapping[str, Callable[[Tree], HookOutcome | None]]]" = {
+_READERS: Mapping[str, Mapping[str, Callable[[Tree], HookOutcome | None]]] = {
     CLAUDE_CODE: {
         "PostToolUse": _ran,
         "PostToolUseFailure": _failed,

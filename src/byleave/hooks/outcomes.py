@@ -8,14 +8,23 @@ Nothing here decides anything, and nothing blocks: what goes wrong means that an
 counted, so that the next question about the same can say which rule would end it (`offer`).
 """
 
+from __future__ import annotations
+
+import json
 import os
 import time
+from typing import TYPE_CHECKING, Any
 
 from byleave.core.action import action_tree
 from byleave.core.decision import ASK, DENY
+from byleave.core.redact import Redactor
+from byleave.core.suggest import cautions_apart
 from byleave.errors import ByleaveError, StateError
 from byleave.guard.evaluation import CLIENT, ONCE, PERSON
+from byleave.hooks import unredeemed
+from byleave.hooks.agent_process import find_agent
 from byleave.hooks.agents import CLAUDE_CODE
+from byleave.hooks.confining import SHELL_TOOLS
 from byleave.hooks.event_reader import UNASKED, read_object, session_of
 from byleave.hooks.outcome_events import (
     ENDED,
@@ -29,15 +38,16 @@ from byleave.hooks.outcome_events import (
     read_outcome,
     tool_of,
 )
+from byleave.hooks.snippets import is_ours
 from byleave.policy.dirs import find_homes, find_root, real_path
+from byleave.store.audit.log import AuditLog
 from byleave.store.audit.records import encode
+from byleave.store.live_runs import call_name, release_call
 from byleave.store.open_calls import OpenCall, close, forget_session, keep_open, note_request
 from byleave.user_files import digest, make_private_directory, read_private, write_private
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from byleave.core.action import Action
     from byleave.guard.evaluation import Evaluation
@@ -62,7 +72,7 @@ _TERMINAL = "cli"  # what Claude Code calls itself where a person sits before it
 _SETTINGS = (".claude/settings.json", ".claude/settings.local.json")
 
 
-def homes_of(hook: "Hook", around: "HookContext") -> "UserDirs":
+def homes_of(hook: Hook, around: HookContext) -> UserDirs:
     """Return the user's directories; where the hook names a home, the environment has no say."""
     return find_homes(around.variables if hook.home is None else {"HOME": hook.home})
 
@@ -79,32 +89,28 @@ def _names_of_runs(state: str) -> list[str]:
         return []
 
 
-def keep_paused(hook: "Hook", tree: "Tree", hold: "Hold") -> None:
+def keep_paused(hook: Hook, tree: Tree, hold: Hold) -> None:
     """Keep confined commands stopped from now on until the agent reports the outcome of this call."""
-    from byleave.store.live_runs import call_name
-
     tool, raw = tool_of(hook.agent, tree)
     call = call_of(tree, tool, raw) if isinstance(tool, str) and isinstance(raw, dict) else ""
     hold.keep(call_name(hook.agent, session_of(tree), call))
 
 
-def _end_pause(state: str, agent: str, outcome: "HookOutcome") -> None:
+def _end_pause(state: str, agent: str, outcome: HookOutcome) -> None:
     """Have confined commands go on that were stopped for a call."""
     if any(name.startswith(_HIDDEN) for name in _names_of_runs(state)):
-        from byleave.store.live_runs import call_name, release_call
-
         release_call(state, call_name(agent, outcome.session, outcome.call))
 
 
 def remember_call(
-    hook: "Hook",
-    tool_call: "HookToolCall",
-    tree: "Tree",
-    evaluation: "Evaluation",
+    hook: Hook,
+    tool_call: HookToolCall,
+    tree: Tree,
+    evaluation: Evaluation,
     *,
-    actions: "Sequence[Action]",
-    changed: "Tree | None",
-    guard: "Guard",
+    actions: Sequence[Action],
+    changed: Tree | None,
+    guard: Guard,
     state: str,
 ) -> None:
     """Keep in mind how a call was decided, until the agent reports its outcome."""
@@ -136,7 +142,7 @@ def remember_call(
     )
 
 
-def note_outcome(hook: "Hook", tree: "Tree", around: "HookContext") -> bool:
+def note_outcome(hook: Hook, tree: Tree, around: HookContext) -> bool:
     """Record what an event reports, and return whether it was about something that byleave knows."""
     outcome = read_outcome(hook.agent, tree)
     if outcome is None:
@@ -154,8 +160,6 @@ def note_outcome(hook: "Hook", tree: "Tree", around: "HookContext") -> bool:
         return asks and any(note_request(state, hook.agent, outcome.session, mark) for mark in outcome.marks)
     _end_pause(state, hook.agent, outcome)
     if outcome.ran and os.path.isdir(os.path.join(state, TICKETS)):
-        from byleave.hooks import unredeemed
-
         unredeemed.note_outcome(state, hook.agent, outcome.session, outcome.call)
     found = close(state, hook.agent, outcome.session, outcome.call)
     if found is None or (found.denied and outcome.what != RAN):  # what was denied has failed for that reason
@@ -171,11 +175,9 @@ def note_outcome(hook: "Hook", tree: "Tree", around: "HookContext") -> bool:
 
 def _end_runs(agent: str, session: str, root: str) -> None:
     """End what the confined commands of an agent's session have left running."""
-    from byleave.hooks.confining import SHELL_TOOLS
-
     if agent not in SHELL_TOOLS:
         return
-    from byleave.hooks.agent_process import find_agent
+    # heavy: only where runs were confined
     from byleave.launch.agent_session import AgentProcess, AgentSession, end_session
 
     found = find_agent(agent, root).process
@@ -187,7 +189,6 @@ def offer(state: str, suggestion: str | None) -> str:
     """Return what to say behind the reason of a question that the user has said yes to often; "" if they have not."""
     if suggestion is None or _counts(state).get(_known_by(suggestion), 0) < ENOUGH:
         return ""
-    from byleave.core.suggest import cautions_apart
 
     toml, cautions = cautions_apart(suggestion)
     rule, caution = " ".join(toml.split()), f" (caution: {'; '.join(cautions)})" if cautions else ""
@@ -197,12 +198,12 @@ def offer(state: str, suggestion: str | None) -> str:
     )
 
 
-def _had_a_yes(found: OpenCall, outcome: "HookOutcome") -> bool:
+def _had_a_yes(found: OpenCall, outcome: HookOutcome) -> bool:
     """Whether a call ran that the agent had asked about, because byleave had left the question to it."""
     return outcome.ran and found.asked and found.requested
 
 
-def _answering(agent: str, around: "HookContext", places: "Sequence[str]") -> str:
+def _answering(agent: str, around: HookContext, places: Sequence[str]) -> str:
     """Return who answers the agent's questions here: a person, or a client, which may do so by itself."""
     if agent != CLAUDE_CODE:
         return PERSON
@@ -210,12 +211,8 @@ def _answering(agent: str, around: "HookContext", places: "Sequence[str]") -> st
     return CLIENT if by_program or _others_answer(places) else PERSON
 
 
-def _others_answer(places: "Sequence[str]") -> bool:
+def _others_answer(places: Sequence[str]) -> bool:
     """Whether a program of the user's, or of the project's, may answer Claude Code's questions in their place."""
-    import json
-
-    from byleave.hooks.snippets import is_ours
-
     for path in [os.path.join(place, name) for place in places for name in _SETTINGS]:
         try:
             with open(path, "rb") as file:
@@ -230,10 +227,7 @@ def _others_answer(places: "Sequence[str]") -> bool:
     return False
 
 
-def _record(state: str, found: OpenCall, outcome: "HookOutcome", by: str | None) -> None:
-    from byleave.core.redact import Redactor
-    from byleave.store.audit.log import AuditLog
-
+def _record(state: str, found: OpenCall, outcome: HookOutcome, by: str | None) -> None:
     log = AuditLog(state, mask=Redactor())
     agent, identity = found.who
     outcomes = {RAN: "done", FAILED: f"failed: {outcome.why}" if outcome.why else "failed", REFUSED: "refused"}
@@ -256,7 +250,7 @@ def _known_by(suggestion: str) -> str:
     return digest(suggestion.encode("utf-8", "surrogatepass"))[:32]
 
 
-def _counts(state: str) -> "dict[str, int]":
+def _counts(state: str) -> dict[str, int]:
     try:
         tree = read_object(read_private(os.path.join(state, _YESES), limit=_LARGEST) or b"{}")
         return {key: int(value) for key, value in tree.items()}

@@ -7,16 +7,19 @@ then the call is not changed, and the agent's own matching holds.
 How lists become rules, at least as strict as the agent reads them: `policy.agent_permissions`.
 """
 
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
 from byleave.errors import ConfigErrors
 from byleave.policy.agent_permissions import read_permissions
 from byleave.policy.layers import ENCLOSING, Layer
 from byleave.record import Record
 from byleave.store.audit.records import encode
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from byleave.user_files import ParseCache
 
@@ -28,7 +31,7 @@ class OwnLists(Record):
     problem: str = ""
 
 
-def own_lists(agent: str, home: str, projects: "Sequence[str]", memory: "ParseCache") -> OwnLists:
+def own_lists(agent: str, home: str, projects: Sequence[str], memory: ParseCache) -> OwnLists:
     """Return the lists of an agent, for a user's home and each directory that may be the agent's project."""
     found = [read_permissions(agent, home, project) for project in projects]
     rules = [rule for each in found for rule in each.deny] + [rule for each in found for rule in each.ask]
@@ -44,11 +47,9 @@ def own_lists(agent: str, home: str, projects: "Sequence[str]", memory: "ParseCa
     return OwnLists((Layer(ENCLOSING, tree, trusted=False),))
 
 
-def _parse(content: bytes) -> "dict[str, Any] | None":
+def _parse(content: bytes) -> dict[str, Any] | None:
     """Return the rules in normal form, in front of all others; remembered, because this is slow."""
-    import json
-
-    from byleave.policy.parse import parse_tree
+    from byleave.policy.parse import parse_tree  # heavy: only where the agent has lists
 
     try:
         made = parse_tree({"rules": json.loads(content)})

@@ -8,16 +8,17 @@ A child of the hook, the holder, keeps them stopped as long as there is a hold o
 on when it ends, also if it is killed. Only loaded where a confined command runs.
 """
 
+from __future__ import annotations
+
 import os
+import signal
 import time
+from typing import TYPE_CHECKING, NoReturn
 
 from byleave.sandbox.stopping import StoppedProcesses, is_running
 from byleave.store.live_runs import DIRECTORY, PATIENCE, Gate, Hold, holds, live_runs, open_holder
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
-
     from byleave.store.live_runs import RunRoot
 
 NOT_STOPPED = "a confined command that still runs could exchange the file meanwhile, and it cannot be stopped"
@@ -26,7 +27,7 @@ _NAP = 0.02
 _STUCK = 5  # seconds, after which a holder that does nothing any more is ended by the kernel
 
 
-def pause(state: str, *, patience: float = PATIENCE) -> "Hold | str | None":
+def pause(state: str, *, patience: float = PATIENCE) -> Hold | str | None:
     """Stop all confined commands; None if there are none, a sentence if they cannot be stopped.
 
     They go on when the hold is released, or its time is over.
@@ -50,7 +51,7 @@ def pause(state: str, *, patience: float = PATIENCE) -> "Hold | str | None":
         return NOT_STOPPED
 
 
-def _roots(place: str) -> "list[RunRoot] | None":
+def _roots(place: str) -> list[RunRoot] | None:
     """Return the first processes of all commands, None if one of them cannot be stopped; sweep what has ended."""
     found, here = [], os.stat("/proc/self/ns/pid").st_ino
     for path, root, alive in live_runs(place):
@@ -64,7 +65,7 @@ def _roots(place: str) -> "list[RunRoot] | None":
     return found
 
 
-def _start_holder(place: str, roots: "list[RunRoot]", lock: int, until: float) -> bool:
+def _start_holder(place: str, roots: list[RunRoot], lock: int, until: float) -> bool:
     """Have a child stop the commands and keep the lock; return whether it has."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -84,11 +85,9 @@ def _start_holder(place: str, roots: "list[RunRoot]", lock: int, until: float) -
     return False
 
 
-def _be_holder(place: str, roots: "list[RunRoot]", kept: tuple[int, int], until: float) -> "NoReturn":
-    import _signal  # type: ignore[import-not-found] # `signal` would load `enum`
-
-    _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
-    _signal.alarm(_STUCK)
+def _be_holder(place: str, roots: list[RunRoot], kept: tuple[int, int], until: float) -> NoReturn:
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(_STUCK)
     os.setsid()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in range(3):  # the agent waits until no process has them open
@@ -101,7 +100,7 @@ def _be_holder(place: str, roots: "list[RunRoot]", kept: tuple[int, int], until:
     os.close(kept[1])
     idle = 0.0
     while idle < PATIENCE:  # one who has the gate for longer than that does not get to decide about this
-        _signal.alarm(_STUCK)
+        signal.alarm(_STUCK)
         time.sleep(_NAP)
         stopped.collect()
         if holds(place):
@@ -114,7 +113,7 @@ def _be_holder(place: str, roots: "list[RunRoot]", kept: tuple[int, int], until:
     break_free(stopped)
 
 
-def break_free(stopped: StoppedProcesses) -> "NoReturn":
+def break_free(stopped: StoppedProcesses) -> NoReturn:
     """Let all of them go on, and end: the locks are free only after that."""
     stopped.let_go()
     os._exit(0)

@@ -6,12 +6,15 @@ recorded, and ends confining for that agent in this workspace: the next reasons 
 person has looked and runs `byleave hook --resume AGENT`.
 """
 
+from __future__ import annotations
+
 import time
+from typing import TYPE_CHECKING
 
 from byleave.core.redact import Redactor
+from byleave.store.audit.log import AuditLog
 from byleave.store.tickets import discard, end_confining, overdue, unredeemed
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.store.tickets import Ticket
 
@@ -43,10 +46,8 @@ def note_overdue(directory: str) -> None:
         _end(directory, ticket, "its ticket was not redeemed within ten minutes")
 
 
-def _end(directory: str, ticket: "Ticket", why: str) -> None:
+def _end(directory: str, ticket: Ticket, why: str) -> None:
     """Record it, end confining, and only then forget the ticket: what is killed in between is found again."""
-    from byleave.store.audit.log import AuditLog
-
     log = AuditLog(directory, mask=Redactor(), retention=None)
     sequence = log.append(
         {

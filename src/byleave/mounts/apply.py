@@ -11,6 +11,7 @@ those of weaker layers: rules of a weaker layer cannot be taken away one by one,
 from __future__ import annotations
 
 import os
+from copy import copy
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -142,8 +143,6 @@ def _verify(workspace: Workspace, planned: MountPlans, before: dict[tuple[str, .
 
 def _foresee(workspace: Workspace, planned: MountPlans, files: tuple[str, ...]) -> Compiled:
     """Return the policy as it will be when the session has its rules and the targets are approved."""
-    from copy import copy
-
     request = planned.request
     source = workspace.files.again(None)
     found = source.given(list(files), request.session, base=request.cwd) if files else source.discover(request.session)

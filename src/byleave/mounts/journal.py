@@ -11,6 +11,8 @@ What is in the workspace is reached name by name without following a link, so no
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -103,8 +105,6 @@ class MountJournal:
 
         Whatever is raised, nothing is left of them.
         """
-        import json
-
         first, last = [[each for each in some if each.before != each.after] for some in (changes, granting)]
         intent = json.dumps({"changes": _trees(first), "granting": _trees(last)}).encode()
         begun: list[JournalChange] = []
@@ -295,8 +295,6 @@ def _trees(changes: Sequence[JournalChange]) -> list[list[Any]]:
 
 def _read_intent(content: bytes, path: str) -> tuple[list[JournalChange], list[JournalChange]]:
     """Return the changes of an intent, and those that grant; a detail that byleave never writes makes it damaged."""
-    import json
-
     try:
         tree = json.loads(content)
         return [_read_change(each) for each in tree["changes"]], [_read_change(each) for each in tree["granting"]]
@@ -333,8 +331,6 @@ def _set_file(path: str, content: str | None) -> None:
 
 
 def _remove_if_empty(name: str, parent: int | None = None) -> None:
-    import errno
-
     try:
         os.rmdir(name, dir_fd=parent)
     except OSError as error:

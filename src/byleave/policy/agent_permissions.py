@@ -5,11 +5,14 @@ only tightens. `allow` is at most as wide. What cannot be expressed is carried a
 allows and named in `lost`. `unreadable` says which settings could not be read at all: the agent may deny there what is
 about to run.
 
-A hook's cold path: no `json`, no `re`; `tomllib` only where Gemini CLI has policy files. Where the settings are and how
-they are read: `agent_settings`. How one pattern becomes a match: `permission_patterns`.
+Where the settings are and how they are read: `agent_settings`. How one pattern becomes a match: `permission_patterns`.
 
 Start at `read_permissions`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from byleave.policy.agent_settings import (
     LOCAL,
@@ -34,10 +37,8 @@ from byleave.policy.permission_patterns import (
 from byleave.record import Record
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
 
     RuleTree = dict[str, Any]
 
@@ -64,9 +65,9 @@ class LostPermission(Record):
 class AgentPermissions(Record):
     """What an agent's own settings say. The tables are items of `rules`; `unreadable` are sentences."""
 
-    deny: "tuple[RuleTree, ...]" = ()
-    ask: "tuple[RuleTree, ...]" = ()
-    allow: "tuple[RuleTree, ...]" = ()
+    deny: tuple[RuleTree, ...] = ()
+    ask: tuple[RuleTree, ...] = ()
+    allow: tuple[RuleTree, ...] = ()
     unreadable: tuple[str, ...] = ()
     lost: tuple[LostPermission, ...] = ()
 
@@ -90,7 +91,7 @@ def read_permissions(agent: str, home: str, root: str) -> AgentPermissions:
     return permissions_of(agent, settings_sources(agent, home, root), root)
 
 
-def permissions_of(agent: str, sources: "Sequence[SettingsSource]", root: str) -> AgentPermissions:
+def permissions_of(agent: str, sources: Sequence[SettingsSource], root: str) -> AgentPermissions:
     """Return what these settings files say together; those that do not exist say nothing."""
     reader = _READERS.get(agent)
     if reader is None:
@@ -125,7 +126,7 @@ def _overrules(later: _Entry, entry: _Entry) -> bool:
     return _STRICTNESS.index(later.outcome) < _STRICTNESS.index(entry.outcome)
 
 
-def _rule(agent: str, entry: _Entry, later: "Sequence[_Entry]", root: str) -> "tuple[RuleTree | None, tuple[str, ...]]":
+def _rule(agent: str, entry: _Entry, later: Sequence[_Entry], root: str) -> tuple[RuleTree | None, tuple[str, ...]]:
     """Return the rule of an entry, None if there is none, and what of the entry is not carried over."""
     pattern = entry.pattern
     if entry.outcome == ALLOW:
@@ -147,7 +148,7 @@ def _rule(agent: str, entry: _Entry, later: "Sequence[_Entry]", root: str) -> "t
     return {entry.outcome: table, "why": why}, (pattern.stricter,) if pattern.stricter else ()
 
 
-def _confined_to(source: SettingsSource, table: "RuleTree", root: str) -> "tuple[RuleTree | None, str]":
+def _confined_to(source: SettingsSource, table: RuleTree, root: str) -> tuple[RuleTree | None, str]:
     """Return an allow as far as its file may give it: what the user said for one project holds in that project."""
     if source.scope in (USER, MANAGED):
         return table, ""
@@ -167,14 +168,14 @@ def _rooted(path: str, root: str) -> str:
     return path if path.startswith(("/", "~")) else f"{root.rstrip('/')}/{path}"
 
 
-def _claude_code(source: SettingsSource) -> "Iterator[_Entry]":
+def _claude_code(source: SettingsSource) -> Iterator[_Entry]:
     permissions = _table(read_settings(source).get("permissions"), "permissions")
     for outcome in _STRICTNESS:
         for text in _texts(permissions.get(outcome), f"permissions.{outcome}"):
             yield _Entry(outcome, claude_pattern(text, source.directory, source.root), source)
 
 
-def _codex(source: SettingsSource) -> "Iterator[_Entry]":
+def _codex(source: SettingsSource) -> Iterator[_Entry]:
     """The strictest of several rules that match decides, so none overrules another."""
     outcomes = {"allow": ALLOW, "prompt": ASK, "forbidden": DENY}
     for rule in read_prefix_rules(source):
@@ -183,7 +184,7 @@ def _codex(source: SettingsSource) -> "Iterator[_Entry]":
         yield _Entry(outcomes[rule.decision], prefix_pattern(rule.pattern), source, why=rule.why)
 
 
-def _gemini(source: SettingsSource) -> "Iterator[_Entry]":
+def _gemini(source: SettingsSource) -> Iterator[_Entry]:
     tree = read_settings(source)
     if source.path.endswith(".toml"):
         yield from _gemini_policies(tree, source)
@@ -201,7 +202,7 @@ def _gemini(source: SettingsSource) -> "Iterator[_Entry]":
         yield _Entry(DENY, rest, source)
 
 
-def _gemini_policies(tree: "Mapping[str, Any]", source: SettingsSource) -> "Iterator[_Entry]":
+def _gemini_policies(tree: Mapping[str, Any], source: SettingsSource) -> Iterator[_Entry]:
     """A rule of a higher priority overrules one of a lower."""
     outcomes = {"allow": ALLOW, "ask_user": ASK, "deny": DENY}
     rules = tree.get("rule", [])
@@ -218,14 +219,14 @@ def _gemini_policies(tree: "Mapping[str, Any]", source: SettingsSource) -> "Iter
             yield _Entry(outcomes[decision], pattern, source, "policies", str(rule.get("denyMessage") or ""))
 
 
-def _cursor(source: SettingsSource) -> "Iterator[_Entry]":
+def _cursor(source: SettingsSource) -> Iterator[_Entry]:
     permissions = _table(read_settings(source).get("permissions"), "permissions")
     for outcome in (ALLOW, DENY):
         for text in _texts(permissions.get(outcome), f"permissions.{outcome}"):
             yield _Entry(outcome, cursor_pattern(text, source.root), source)
 
 
-def _opencode(source: SettingsSource) -> "Iterator[_Entry]":
+def _opencode(source: SettingsSource) -> Iterator[_Entry]:
     """The last match decides. What an agent's own section denies counts for all; what it allows counts for none."""
     tree = read_settings(source)
     yield from _opencode_permissions(tree.get("permission"), source, "")
@@ -242,7 +243,7 @@ def _opencode(source: SettingsSource) -> "Iterator[_Entry]":
             )
 
 
-def _opencode_permissions(given: object, source: SettingsSource, section: str) -> "Iterator[_Entry]":
+def _opencode_permissions(given: object, source: SettingsSource, section: str) -> Iterator[_Entry]:
     if given is None:
         return
     tools = {"*": given} if isinstance(given, str) else _table(given, "permission")
@@ -255,7 +256,7 @@ def _opencode_permissions(given: object, source: SettingsSource, section: str) -
                 yield _Entry(str(outcome), opencode_pattern(each, text), source, f"{section} {each}")
 
 
-_READERS: "Mapping[str, Callable[[SettingsSource], Iterator[_Entry]]]" = {
+_READERS: Mapping[str, Callable[[SettingsSource], Iterator[_Entry]]] = {
     "claude-code": _claude_code,
     "codex": _codex,
     "gemini": _gemini,
@@ -264,7 +265,7 @@ _READERS: "Mapping[str, Callable[[SettingsSource], Iterator[_Entry]]]" = {
 }
 
 
-def _table(value: object, name: str) -> "Mapping[str, Any]":
+def _table(value: object, name: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -272,7 +273,7 @@ def _table(value: object, name: str) -> "Mapping[str, Any]":
     return value
 
 
-def _texts(value: object, name: str) -> "list[str]":
+def _texts(value: object, name: str) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):

@@ -4,17 +4,18 @@ Files of the user, of a project and of the machine. They are read whole, up to a
 them. What cannot be read in one way only is an `UnreadableSettingsError`, whose text goes on behind the file's name.
 """
 
+from __future__ import annotations
+
 import os
 import stat
+from typing import TYPE_CHECKING, Any
 
 from byleave.protocol.json_text import JsonTextError, read_json, without_comments
 from byleave.record import Record
 from byleave.user_files import read_all
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
 LARGEST = 1 << 20  # bytes; the settings of a user who says yes a lot have some ten thousand
 USER, PROJECT, LOCAL, MANAGED = "user", "project", "local", "managed"
@@ -22,7 +23,7 @@ _MOST_FILES = 64  # in a directory of rules
 
 # In each: the scope, and a file or a directory with the ending of the files in it. `~` is the user's home, `.` the
 # workspace.
-_PLACES: "Mapping[str, tuple[tuple[str, str], ...]]" = {
+_PLACES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "claude-code": (
         (USER, "~/.claude/settings.json"),
         (PROJECT, "./.claude/settings.json"),
@@ -77,12 +78,12 @@ class SettingsSource(Record):
 class PrefixRule(Record):
     """A rule of Codex: each word of the pattern is one of several."""
 
-    pattern: "tuple[tuple[str, ...], ...]"
+    pattern: tuple[tuple[str, ...], ...]
     decision: str
     why: str = ""
 
 
-def settings_sources(agent: str, home: str, root: str) -> "list[SettingsSource]":
+def settings_sources(agent: str, home: str, root: str) -> list[SettingsSource]:
     """Return the files that hold permissions of an agent, the weakest first; some may not exist."""
     found: list[SettingsSource] = []
     for scope, place in _PLACES.get(agent, ()):
@@ -95,7 +96,7 @@ def settings_sources(agent: str, home: str, root: str) -> "list[SettingsSource]"
     return found
 
 
-def _files(path: str) -> "list[str]":
+def _files(path: str) -> list[str]:
     directory, star, ending = path.partition("/*")
     if not star:
         return [path]
@@ -110,7 +111,7 @@ def _files(path: str) -> "list[str]":
     return [f"{directory}/{name}" for name in names]
 
 
-def read_settings(source: SettingsSource) -> "dict[str, Any]":
+def read_settings(source: SettingsSource) -> dict[str, Any]:
     """Return the tree of a settings file, an empty one if there is no file."""
     text = _read(source.path)
     if text is None or not text.strip():
@@ -129,7 +130,7 @@ def read_settings(source: SettingsSource) -> "dict[str, Any]":
     return tree
 
 
-def _toml(text: str) -> "dict[str, Any]":
+def _toml(text: str) -> dict[str, Any]:
     import tomllib  # slow to load, and only where there are policy files of Gemini CLI
 
     try:
@@ -162,7 +163,7 @@ def _read(path: str) -> str | None:
         raise UnreadableSettingsError("is not UTF-8") from None
 
 
-def read_prefix_rules(source: SettingsSource) -> "Iterator[PrefixRule]":
+def read_prefix_rules(source: SettingsSource) -> Iterator[PrefixRule]:
     """Yield the prefix rules of a file; only plain calls with literal values are read."""
     text = _read(source.path)
     tokens = _tokens(text or "")
@@ -178,7 +179,7 @@ def read_prefix_rules(source: SettingsSource) -> "Iterator[PrefixRule]":
         yield _prefix_rule(given)
 
 
-def _prefix_rule(given: "Mapping[str, Any]") -> PrefixRule:
+def _prefix_rule(given: Mapping[str, Any]) -> PrefixRule:
     pattern = given.get("pattern")
     words = [(word,) if isinstance(word, str) else tuple(word) for word in pattern] if isinstance(pattern, list) else []
     if not words or not all(words) or not all(isinstance(each, str) for word in words for each in word):
@@ -193,7 +194,7 @@ _MARKS = frozenset("()[],=")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "\n": ""}
 
 
-def _tokens(text: str) -> "list[str]":
+def _tokens(text: str) -> list[str]:
     """Return names, marks and ends of lines as they are, and texts behind a quote."""
     found: list[str] = []
     at = depth = 0
@@ -245,7 +246,7 @@ def _literal(text: str, at: int) -> tuple[str, int]:
     return "".join(kept), at + len(quote)
 
 
-def _call(tokens: "list[str]") -> "dict[str, Any]":
+def _call(tokens: list[str]) -> dict[str, Any]:
     """Take `(name = value, ...)` from the tokens."""
     given: dict[str, Any] = {}
     _take(tokens, "(")
@@ -261,7 +262,7 @@ def _call(tokens: "list[str]") -> "dict[str, Any]":
     return given
 
 
-def _value(tokens: "list[str]", depth: int) -> "Any":
+def _value(tokens: list[str], depth: int) -> Any:
     first = _take(tokens)
     if first.startswith('"'):
         return first[1:]
@@ -276,11 +277,11 @@ def _value(tokens: "list[str]", depth: int) -> "Any":
     return values
 
 
-def _next(tokens: "list[str]") -> str:
+def _next(tokens: list[str]) -> str:
     return tokens[0] if tokens else ""
 
 
-def _take(tokens: "list[str]", expected: str = "") -> str:
+def _take(tokens: list[str], expected: str = "") -> str:
     if not tokens or (expected and tokens[0] != expected):
         raise UnreadableSettingsError("holds more than plain calls of prefix_rule")
     return tokens.pop(0)

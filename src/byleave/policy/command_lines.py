@@ -5,8 +5,11 @@ each time. `with_covered` looks for closed places below the directories that a c
 The scripts that a line runs: `script_files`.
 """
 
+from __future__ import annotations
+
 import os
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.core.closed_places import ClosedPlaces
 from byleave.core.command_files import OPERATIONS
@@ -24,7 +27,6 @@ from byleave.shell.syntax.redirects import WRITING, is_descriptor_file
 from byleave.text import shown
 from byleave.workspace.closed_paths import Covered, covered_below
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -43,7 +45,7 @@ MOST_READINGS = 512
 class CommandLineReader:
     """Reads command lines in one workspace, and remembers what it read."""
 
-    def __init__(self, root: "Root", programs: "ProgramTables", home: str | None = None) -> None:
+    def __init__(self, root: Root, programs: ProgramTables, home: str | None = None) -> None:
         self._root = root
         self._programs = programs
         self._home = home
@@ -95,7 +97,7 @@ class CommandLineReader:
             whole=whole,
         )
 
-    def _reading(self, text: str, dialect: str) -> "tuple[Reading, tuple[CommandFacts, ...]]":
+    def _reading(self, text: str, dialect: str) -> tuple[Reading, tuple[CommandFacts, ...]]:
         """Return what the text says and what is known of its words: pure, so it may be remembered."""
         found = self._readings.get((text, dialect))
         if found is None:
@@ -112,11 +114,11 @@ class CommandLineReader:
 
     def _part(  # noqa: PLR0917 -- called in one place, with what belongs to one number
         self,
-        reading: "Reading",
+        reading: Reading,
         number: int,
         known: CommandFacts,
         start: str | None,
-        files: "tuple[NamedFile, ...]",
+        files: tuple[NamedFile, ...],
         finder: FileFinder,
         *,
         makes: bool,
@@ -139,13 +141,13 @@ class CommandLineReader:
             empty=not command.words,
         )
 
-    def _directories(self, places: "tuple[str, ...] | None", start: str | None) -> tuple[str, ...] | None:
+    def _directories(self, places: tuple[str, ...] | None, start: str | None) -> tuple[str, ...] | None:
         if places is None or start is None:
             return None
         found = [self._directory(place, start) for place in places]
         return None if None in found else tuple(place for place in found if place is not None)
 
-    def _is_at_root(self, command: "Command", start: str | None) -> bool:
+    def _is_at_root(self, command: Command, start: str | None) -> bool:
         """Whether a program named by a relative path is looked for in the root; asked only of such names."""
         name = command.name
         if name is None or "/" not in name or name.startswith("/"):
@@ -159,8 +161,8 @@ class CommandLineReader:
         return found.canonical if isinstance(found, FsTarget) and found.directory else None
 
     def _redirections(
-        self, command: "Command", start: str | None, finder: FileFinder, *, shopt: bool
-    ) -> "Iterator[tuple[str, bool, FsTarget | RefusedPath | None]]":
+        self, command: Command, start: str | None, finder: FileFinder, *, shopt: bool
+    ) -> Iterator[tuple[str, bool, FsTarget | RefusedPath | None]]:
         """Yield the files of the redirections: the text, whether it writes, and the place."""
         for redirect in command.redirects:
             if redirect.kind != "file":
@@ -180,17 +182,17 @@ class CommandLineReader:
                     for place in self._opened(target, bases):
                         yield f"{redirect.operator} {target}", redirect.writes, place
 
-    def _opened(self, target: str, bases: "tuple[str, ...] | None") -> "list[FsTarget | RefusedPath | None]":
+    def _opened(self, target: str, bases: tuple[str, ...] | None) -> list[FsTarget | RefusedPath | None]:
         if bases is None:
             return [self._absolute(target)]
         names = [target] if own_place(target) is None else [target, own_place(target) or ""]
         return [self._root.resolve_place(name, base) for base in bases for name in names]
 
-    def _absolute(self, target: str | None) -> "FsTarget | RefusedPath | None":
+    def _absolute(self, target: str | None) -> FsTarget | RefusedPath | None:
         return self._root.resolve_place(target, "/") if target is not None and target.startswith("/") else None
 
 
-def _is_whole(text: str, commands: "tuple[Command, ...]") -> bool:
+def _is_whole(text: str, commands: tuple[Command, ...]) -> bool:
     """Whether the first command is the whole text, in literal words: the others are only what it starts."""
     if not commands:
         return False
@@ -205,18 +207,18 @@ _NOT_FILES = frozenset({"/dev/null", "/dev/tty", "/dev/zero", "/dev/full"})
 _MOVERS = frozenset({"cd", "pushd", "popd", "source", ".", "eval"})
 
 
-def _may_move(command: "Command") -> bool:
+def _may_move(command: Command) -> bool:
     return bool(command.words) and (command.program is None or command.program in _MOVERS)
 
 
-def _placed(command: "Command") -> "Command":
+def _placed(command: Command) -> Command:
     """Return a command of a line that never leaves its directory: a function's body runs where the line starts."""
     if command.starts_in is not None or command.via or command.elsewhere or moving_values(command):
         return command
     return command.replace(places=(".",), base=(".",))
 
 
-def _may_make_repository(commands: "Sequence[Command]", files: "Sequence[tuple[NamedFile, ...]]") -> bool:
+def _may_make_repository(commands: Sequence[Command], files: Sequence[tuple[NamedFile, ...]]) -> bool:
     """Whether a line may make a directory a repository before its git runs there."""
     redirects = [redirect for command in commands for redirect in command.redirects if redirect.kind == "file"]
     named = [(redirect.target or "HEAD").rpartition("/")[2] for redirect in redirects if redirect.writes]
@@ -225,15 +227,15 @@ def _may_make_repository(commands: "Sequence[Command]", files: "Sequence[tuple[N
     return written or not REPOSITORY_PARTS.isdisjoint(named)
 
 
-def _each_way(text: str, ways: "set[bool]", place: "FsTarget | RefusedPath | None") -> "list[Redirection]":
+def _each_way(text: str, ways: set[bool], place: FsTarget | RefusedPath | None) -> list[Redirection]:
     return [Redirection(text, writes, place) for writes in sorted(ways)]
 
 
-def _exists(place: "FsTarget | RefusedPath | None") -> bool:
+def _exists(place: FsTarget | RefusedPath | None) -> bool:
     return not isinstance(place, FsTarget) or place.exists
 
 
-def _opened_again(commands: "Iterable[Command]", programs: "ProgramTables") -> "frozenset[bool]":
+def _opened_again(commands: Iterable[Command], programs: ProgramTables) -> frozenset[bool]:
     """Return how what a line has open is opened once more by the name of its descriptor: for writing, for reading.
 
     Linux then opens the file itself, with the rights that are asked for now: `echo x <f >/dev/stdin` writes f.
@@ -252,7 +254,7 @@ def _opened_again(commands: "Iterable[Command]", programs: "ProgramTables") -> "
     return frozenset(ways)
 
 
-def _parent(command: "Command", commands: "tuple[Command, ...]", at: int) -> int | None:
+def _parent(command: Command, commands: tuple[Command, ...], at: int) -> int | None:
     """Return the number of the opaque wrapper that starts this command, the nearest before it."""
     if not command.via or command.via[-1].transparent:
         return None
@@ -263,7 +265,7 @@ def _parent(command: "Command", commands: "tuple[Command, ...]", at: int) -> int
     return None
 
 
-def _spelled(text: str, command: "Command") -> str:
+def _spelled(text: str, command: Command) -> str:
     """Return the command as it is written; one inside a script of its own, or beside substitutions, by its words."""
     written = text[command.start : command.end]
     if all(word.text is None or word.text in written for word in command.words):
@@ -271,14 +273,14 @@ def _spelled(text: str, command: "Command") -> str:
     return " ".join([word.text if word.text is not None else "..." for word in command.words])
 
 
-def _exports(command: "Command") -> bool:
+def _exports(command: Command) -> bool:
     """Whether the assignments of a command reach a program: not those that only set variables of the shell."""
     if command.program in ("declare", "typeset", "local", "readonly"):
         return any(word.text is None or (word.text.startswith("-") and "x" in word.text) for word in command.words[1:])
     return bool(command.words)
 
 
-def _blocked(command: "Command") -> str | None:
+def _blocked(command: Command) -> str | None:
     """Say why no rule may allow this command: something beside its words changes what it does."""
     for assignment in command.assignments:
         if _exports(command):
@@ -301,12 +303,12 @@ LONGEST = 1.0  # seconds, for all trees of one line
 LONGEST_ELSEWHERE = 0.2  # for a tree outside the workspace, in which only a link can lead to a closed place
 
 
-def with_covered(line: "CommandLine", policy: "CompiledPolicy", root: "Root", agent: str | None) -> "CommandLine":
+def with_covered(line: CommandLine, policy: CompiledPolicy, root: Root, agent: str | None) -> CommandLine:
     """Return the line with the closed places below each directory that one of its commands walks."""
     looked: dict[tuple[str, str, tuple[str, ...]], Covered] = {}
     end = monotonic() + LONGEST
 
-    def look(place: FsTarget, kind: str, file: "NamedFile") -> Covered:
+    def look(place: FsTarget, kind: str, file: NamedFile) -> Covered:
         key = (place.canonical, kind, file.kinds)
         if key not in looked:
             closed = ClosedPlaces(policy, kind, root=root.path, agent=agent, operation=OPERATIONS[kind])
@@ -318,7 +320,7 @@ def with_covered(line: "CommandLine", policy: "CompiledPolicy", root: "Root", ag
             looked[key] = _without_skipped(found, file.skips) if file.skips else found
         return looked[key]
 
-    def with_found(file: "NamedFile") -> "NamedFile":
+    def with_found(file: NamedFile) -> NamedFile:
         place = file.place
         if not file.tree or not isinstance(place, FsTarget) or not place.directory:
             return file
@@ -333,7 +335,7 @@ def with_covered(line: "CommandLine", policy: "CompiledPolicy", root: "Root", ag
             kept = _protected_of_kind(file, place, policy.protected, root)
         return file.replace(covered=names, complete=complete, guarded=kept)
 
-    def walked(part: "MatchPart") -> "MatchPart":
+    def walked(part: MatchPart) -> MatchPart:
         if not any(file.tree for file in part.files):
             return part
         return part.replace(files=tuple(with_found(file) for file in part.files))
@@ -341,12 +343,12 @@ def with_covered(line: "CommandLine", policy: "CompiledPolicy", root: "Root", ag
     return line.replace(parts=tuple(walked(part) for part in line.parts))
 
 
-def _without_skipped(found: Covered, skips: "tuple[str, ...]") -> Covered:
+def _without_skipped(found: Covered, skips: tuple[str, ...]) -> Covered:
     places = tuple([each for each in found.places if not set(skips).intersection(each.path.split("/"))])
     return Covered(places, found.complete)
 
 
-def _protected_of_kind(file: "NamedFile", top: FsTarget, protected: "Protected", root: "Root") -> str | None:
+def _protected_of_kind(file: NamedFile, top: FsTarget, protected: Protected, root: Root) -> str | None:
     """Return a protected file with one of the endings: in the directory itself, or in a hidden one in it."""
     left = MOST_LOOKED_AT
     ahead = [top.canonical]

@@ -6,6 +6,10 @@ whether the user has agreed to an external target. All problems of all layers ar
 Start at `compile_layers`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.access import (
     COOPERATIVE,
     SERVER,
@@ -15,18 +19,23 @@ from byleave.core.access import (
     VFS,
     VFS_DECLARED,
     Access,
+    limits_of,
     shell_access,
     with_defaults,
 )
 from byleave.core.action import LOCAL
+from byleave.core.arguments import pointer_problem
 from byleave.core.decision import BUILT_IN
 from byleave.core.env_rules import EnvTable
 from byleave.core.fs_rules import FsRule, is_under
+from byleave.core.patterns import glob_problem, searcher
 from byleave.core.policy import CompiledPolicy, KnownAnswers, PolicyView, ToolPolicy
 from byleave.core.protected import Protected
+from byleave.core.rules import RuleTable
 from byleave.core.suggest import SERVERS
 from byleave.errors import InputError
 from byleave.policy.compile_access import AccessCompiler
+from byleave.policy.compile_agents import MissingAgentRule, agent_warnings, merge_agents, proofs_of, without_proofs
 from byleave.policy.context import CompileContext, LineReader
 from byleave.policy.layers import COMMAND_LINE, ENCLOSING, INLINE, MANAGED, SESSION, USER, Problems
 from byleave.policy.machine_places import MachinePlaces
@@ -43,27 +52,24 @@ from byleave.policy.normalize import (
     compose,
     patch,
 )
+from byleave.policy.sandbox_settings import HostPathCompiler
 from byleave.record import Record, frozen_mapping
 from byleave.text import quoted, sentence_list, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any
 
     from byleave.core.access import ProcessLimits
     from byleave.core.agents import Agents
     from byleave.core.env_rules import EnvRule
     from byleave.core.fs_rules import FsTarget, RefusedPath
-    from byleave.core.rules import RuleTable
     from byleave.policy.compile_access import ExternalRule
-    from byleave.policy.compile_agents import MissingAgentRule
     from byleave.policy.layers import Layer
     from byleave.policy.normalize import At, Tree
     from byleave.policy.servers import GatewaySettings, ServerConfig, ServerDescription
 
 RUN_TOOL = "byleave-run"  # what `byleave run` runs where no tool is named: always in the sandbox
-_NOTHING: "dict[str, Any]" = {}
+_NOTHING: dict[str, Any] = {}
 MOST_WARNINGS = 50  # more than a person reads
 LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
 _JOINED = frozenset(
@@ -85,11 +91,11 @@ class CompiledTool(Record):
     """One tool after all layers have spoken: its settings, and its merged rules with their origins."""
 
     name: str
-    settings: "Mapping[str, Any]"
-    lists: "Mapping[str, Patch]"
-    commands: "Mapping[str, Mapping[str, Any]] | None"
-    layer: "Layer"
-    at: "At"
+    settings: Mapping[str, Any]
+    lists: Mapping[str, Patch]
+    commands: Mapping[str, Mapping[str, Any]] | None
+    layer: Layer
+    at: At
     line: int
     declares: bool  # whether it was given access of its own: what a session's mounts add does not count
 
@@ -101,10 +107,8 @@ class CompiledTool(Record):
         return runtime
 
     @property
-    def limits(self) -> "ProcessLimits":
+    def limits(self) -> ProcessLimits:
         """What its processes may use at most."""
-        from byleave.core.access import limits_of
-
         return limits_of(self.settings.get("limits", {}))
 
     @property
@@ -116,23 +120,23 @@ class Compiled(Record):
     """A policy and what is worth knowing beside it: its tools, settings, warnings, and the places it rests on."""
 
     policy: CompiledPolicy
-    tools: "Mapping[str, CompiledTool]"
-    settings: "Mapping[str, Any]"
+    tools: Mapping[str, CompiledTool]
+    settings: Mapping[str, Any]
     warnings: tuple[str, ...]
-    places: "Mapping[str, FsTarget | RefusedPath]"
-    layers: "tuple[Layer, ...]"
-    read_line: "LineReader | None" = None
-    machine: "MachinePlaces | None" = None
-    directories: "Mapping[str, str | None]" = _NOTHING  # those that rules name, as they were resolved
-    externals: "tuple[ExternalRule, ...]" = ()  # what the trusted layers let out of the workspace, approved or not
-    servers: "Mapping[str, ServerConfig]" = _NOTHING  # behind the gateway, as the trusted layers describe them
-    agent_tokens: "Mapping[str, tuple[str, ...]]" = _NOTHING  # hashes of tokens in hex, by agent
-    agent_subjects: "Mapping[str, tuple[str, ...]]" = _NOTHING  # what the agent claim of a JWT says, by agent
+    places: Mapping[str, FsTarget | RefusedPath]
+    layers: tuple[Layer, ...]
+    read_line: LineReader | None = None
+    machine: MachinePlaces | None = None
+    directories: Mapping[str, str | None] = _NOTHING  # those that rules name, as they were resolved
+    externals: tuple[ExternalRule, ...] = ()  # what the trusted layers let out of the workspace, approved or not
+    servers: Mapping[str, ServerConfig] = _NOTHING  # behind the gateway, as the trusted layers describe them
+    agent_tokens: Mapping[str, tuple[str, ...]] = _NOTHING  # hashes of tokens in hex, by agent
+    agent_subjects: Mapping[str, tuple[str, ...]] = _NOTHING  # what the agent claim of a JWT says, by agent
 
     @property
-    def gateway(self) -> "GatewaySettings":
+    def gateway(self) -> GatewaySettings:
         """How the gateway behaves."""
-        from byleave.policy.servers import GatewaySettings
+        from byleave.policy.servers import GatewaySettings  # heavy: only what is compiled anew needs it
 
         settings: GatewaySettings = self.settings.get("gateway") or GatewaySettings()
         return settings
@@ -155,7 +159,7 @@ class Compiled(Record):
         return InputError(f"no tool named {quoted(name)} is configured", hint=f"the configured tools are: {known}")
 
 
-def compile_layers(layers: "Sequence[Layer]", context: CompileContext) -> Compiled:
+def compile_layers(layers: Sequence[Layer], context: CompileContext) -> Compiled:
     """Return the policy of these layers, weakest first; every problem there is, if there are any."""
     work = _Compilation(layers, context)
     compiled = work.run()
@@ -166,7 +170,7 @@ def compile_layers(layers: "Sequence[Layer]", context: CompileContext) -> Compil
 class _Compilation:
     """One compilation: collects problems and warnings while the views are built."""
 
-    def __init__(self, layers: "Sequence[Layer]", context: CompileContext) -> None:
+    def __init__(self, layers: Sequence[Layer], context: CompileContext) -> None:
         self._layers = tuple(layers)
         self._context = context
         self.problems = Problems()
@@ -178,7 +182,7 @@ class _Compilation:
         self._directories: dict[str, str | None] = {}
         self._read_line = self._make_reader()
 
-    def _without_loosening(self, layer: "Layer") -> "Layer":
+    def _without_loosening(self, layer: Layer) -> Layer:
         """Return what a layer may say: only the user and the machine's owner have byleave decide less."""
         if layer.name in _OWN_LAYERS:
             return layer
@@ -195,13 +199,10 @@ class _Compilation:
         given = [layer for layer in self._layers if layer.trusted and "sandbox" in layer.tree]
         if not given:
             return {key: [] for key in HOST_PATHS}
-        from byleave.policy.sandbox_settings import HostPathCompiler
 
         return HostPathCompiler(self._context, self._layers, self.problems).merged(given)
 
     def _check_sensitive(self) -> None:
-        from byleave.core.patterns import glob_problem
-
         for layer in self._layers:
             for number, pattern in enumerate(layer.tree.get("sensitive_paths", ())):
                 problem = glob_problem(pattern)
@@ -209,33 +210,30 @@ class _Compilation:
                     at: At = ("sensitive_paths", number)
                     self._problem(layer, at, f"{quoted(pattern)}: {problem}", 'write a glob such as "**/*.pem"')
 
-    def _gateway(self) -> "GatewaySettings | None":
+    def _gateway(self) -> GatewaySettings | None:
         given = [layer for layer in self._layers if layer.trusted and "gateway" in layer.tree]
         if not given:
             return None
-        from byleave.policy.servers import read_gateway
+        from byleave.policy.servers import read_gateway  # heavy: only what is compiled anew needs it
 
         return read_gateway(given, self._context.root.path, self._context.home, self.problems)
 
-    def _agents(self, layers: "Sequence[Layer]") -> "Agents | None":
+    def _agents(self, layers: Sequence[Layer]) -> Agents | None:
         if not any("agents" in layer.tree for layer in layers):
             return None
-        from byleave.policy.compile_agents import merge_agents
 
         return merge_agents(layers, self._missing())
 
-    def _missing(self) -> "MissingAgentRule":
-        from byleave.policy.compile_agents import MissingAgentRule
-
+    def _missing(self) -> MissingAgentRule:
         gateway = self._settings["gateway"]
         denied = self._settings["defaults"].get("deny_on_missing_agent", True)
         return MissingAgentRule(denied, None if gateway is None else gateway.default_agent)
 
-    def _describe(self, trusted: "Sequence[Layer]") -> "tuple[ServerDescription, ...]":
+    def _describe(self, trusted: Sequence[Layer]) -> tuple[ServerDescription, ...]:
         """Return the servers that the trusted layers describe."""
         if not any("servers" in layer.tree for layer in self._layers):
             return ()
-        from byleave.policy.servers import ServerReader
+        from byleave.policy.servers import ServerReader  # heavy: only what is compiled anew needs it
 
         def inside(path: str) -> bool:
             place = self._directory(path)
@@ -244,9 +242,7 @@ class _Compilation:
         reader = ServerReader(self.problems, self.warnings, inside)
         return tuple(reader.read(trusted, [layer for layer in self._layers if not layer.trusted]))
 
-    def _server_tools(
-        self, described: "Iterable[ServerDescription]", layers: "Sequence[Layer]"
-    ) -> "Iterator[CompiledTool]":
+    def _server_tools(self, described: Iterable[ServerDescription], layers: Sequence[Layer]) -> Iterator[CompiledTool]:
         """Yield the processes of servers, and those for calls of single tools, as tools that the sandbox can hold."""
         for each in described:
             if each.server.command is None:
@@ -258,7 +254,7 @@ class _Compilation:
                     made = [layer.replace(tree={"tools": {name: table}}) for layer, table in found]
                     yield self._merge_tool(name, made)
 
-    def _shell(self, layers: "Sequence[Layer]") -> "Iterator[CompiledTool]":
+    def _shell(self, layers: Sequence[Layer]) -> Iterator[CompiledTool]:
         """Yield what confined commands may touch, as a tool that the sandbox can hold, if there is a [shell] table."""
         found = [layer for layer in layers if "shell" in layer.tree]
         if found:
@@ -319,8 +315,8 @@ class _Compilation:
         )
 
     def _enclosing(
-        self, layer: "Layer", trusted: "Sequence[Layer]", known: "Mapping[str, CompiledTool]"
-    ) -> "Iterator[PolicyView]":
+        self, layer: Layer, trusted: Sequence[Layer], known: Mapping[str, CompiledTool]
+    ) -> Iterator[PolicyView]:
         """Yield what a project file around the workspace adds: where it says nothing, the trusted layers decide."""
         name = f"{layer.file} (around this workspace)"
         if "rules" in layer.tree:
@@ -328,17 +324,14 @@ class _Compilation:
         own = _known([*self._merge([layer]), *self._shell([layer])], known)
         yield self._view(name, own, denies_only=True).replace(agents=self._agents([_access_only(layer)]))
 
-    def _proofs(self, trusted: "Sequence[Layer]") -> "tuple[Mapping[str, tuple[str, ...]], ...]":
+    def _proofs(self, trusted: Sequence[Layer]) -> tuple[Mapping[str, tuple[str, ...]], ...]:
         if not any("agents" in layer.tree for layer in trusted):
             return _NOTHING, _NOTHING
-        from byleave.policy.compile_agents import proofs_of
 
         proofs = proofs_of(trusted, self._missing().default_agent, self.problems)
         return proofs.tokens, proofs.subjects
 
-    def _warn_of_agents(self, agents: "Agents") -> None:
-        from byleave.policy.compile_agents import agent_warnings
-
+    def _warn_of_agents(self, agents: Agents) -> None:
         servers = frozenset(name for layer in self._layers for name in layer.tree.get("servers", ()))
         named = servers | {LOCAL} if servers else servers
         self.warnings.extend(agent_warnings(agents, self._missing(), named))
@@ -349,7 +342,7 @@ class _Compilation:
             self._directories[path] = self._context.directory(path)
         return self._directories[path]
 
-    def _make_reader(self) -> "LineReader | None":
+    def _make_reader(self) -> LineReader | None:
         self._check_programs()
         if self._context.homes is None:
             return None
@@ -360,7 +353,7 @@ class _Compilation:
         programs = self._settings.get("programs", {})
         if not programs:
             return
-        from byleave.policy.rule_types import program_problem
+        from byleave.policy.rule_types import program_problem  # heavy: only what is compiled anew needs it
         from byleave.shell.knowledge.programs import BUILT_IN
 
         for layer in self._layers:
@@ -370,7 +363,7 @@ class _Compilation:
                     self._problem(layer, ("programs", name), problem, "see docs/commands.md for the keys")
         self.problems.raise_any()
 
-    def _rule_table(self, layers: "Sequence[Layer]") -> "RuleTable | None":
+    def _rule_table(self, layers: Sequence[Layer]) -> RuleTable | None:
         """Return the ordered rules of these layers, the strongest first; None if there are none."""
         merged = NOTHING
         for layer in layers:
@@ -379,8 +372,7 @@ class _Compilation:
                 merged = compose(merged, patched.replace(front=(*_kept_of_untrusted(merged, patched), *patched.front)))
         if not merged.items:
             return None
-        from byleave.core.rules import RuleTable
-        from byleave.policy.compile_rules import RuleCompiler
+        from byleave.policy.compile_rules import RuleCompiler  # heavy: only what is compiled anew needs it
 
         reader = RuleCompiler(
             self.problems,
@@ -391,12 +383,12 @@ class _Compilation:
         )
         return RuleTable([rule for item in merged.items if (rule := reader.rule(item)) is not None])
 
-    def _merge(self, layers: "Sequence[Layer]") -> "Iterator[CompiledTool]":
+    def _merge(self, layers: Sequence[Layer]) -> Iterator[CompiledTool]:
         names = dict.fromkeys(name for layer in layers for name in layer.tree["tools"])
         for name in names:
             yield self._merge_tool(name, [layer for layer in layers if name in layer.tree["tools"]])
 
-    def _merge_tool(self, name: str, layers: "Sequence[Layer]") -> CompiledTool:
+    def _merge_tool(self, name: str, layers: Sequence[Layer]) -> CompiledTool:
         settings: Tree = {}
         lists = dict.fromkeys(ACCESS_LISTS, NOTHING)
         own_files = NOTHING
@@ -462,9 +454,6 @@ class _Compilation:
 
     def _check_run(self, tool: CompiledTool) -> None:
         """Look at the conditions on arguments: a pointer or a pattern that cannot be used is an error."""
-        from byleave.core.arguments import pointer_problem
-        from byleave.core.patterns import searcher
-
         for number, rule in enumerate(tool.settings["run"]):
             at = (*tool.at, "run", number)
             problem = pointer_problem(rule["arg"])
@@ -481,10 +470,10 @@ class _Compilation:
     def _view(
         self,
         name: str,
-        tools: "Iterable[CompiledTool]",
+        tools: Iterable[CompiledTool],
         *,
         denies_only: bool = False,
-        rules: "RuleTable | None" = None,
+        rules: RuleTable | None = None,
         noted: bool = False,
     ) -> PolicyView:
         policies = {tool.name: self._tool_policy(tool, denies_only=denies_only, noted=noted) for tool in tools}
@@ -515,26 +504,26 @@ class _Compilation:
         off = self._settings.get("defaults", {}).get("os_sandbox") == "off" and tool.name != RUN_TOOL
         return COOPERATIVE if off else STDIO
 
-    def _problem(self, layer: "Layer", at: "At", problem: str, hint: str) -> None:
+    def _problem(self, layer: Layer, at: At, problem: str, hint: str) -> None:
         self.problems.add(layer, problem, hint=hint, at=at)
 
     def _tool_problem(self, tool: CompiledTool, problem: str, hint: str) -> None:
         self._problem(tool.layer, tool.at, f"the tool {quoted(_cut(tool.name))} {problem}", hint)
 
 
-def _floor(defaults: Access) -> "tuple[EnvRule, ...]":
+def _floor(defaults: Access) -> tuple[EnvRule, ...]:
     """Return the variables that rules add to, where they do not replace what holds without any."""
     return defaults.env.rules if isinstance(defaults.env, EnvTable) else ()
 
 
-def _distinct(warnings: "Iterable[str]") -> tuple[str, ...]:
+def _distinct(warnings: Iterable[str]) -> tuple[str, ...]:
     """Return each warning once, and no more of them than a person reads."""
     distinct = list(dict.fromkeys(warnings))
     more = len(distinct) - MOST_WARNINGS
     return (*distinct[:MOST_WARNINGS], f"and {more} more warnings") if more > 0 else tuple(distinct)
 
 
-def _settings(layers: "Iterable[Layer]") -> "Tree":
+def _settings(layers: Iterable[Layer]) -> Tree:
     """Return the scalars of all layers, the strongest that sets one winning."""
     merged: Tree = {"defaults": {}, "programs": {}, "audit": {}, "hooks": {}, "sensitive_paths": []}
     for layer in layers:
@@ -548,7 +537,7 @@ def _settings(layers: "Iterable[Layer]") -> "Tree":
     return merged
 
 
-def _patch(configured: "Mapping[str, Any]", layer: "Layer") -> Patch:
+def _patch(configured: Mapping[str, Any], layer: Layer) -> Patch:
     return patch(configured["strategy"], [Item(_frozen(entry), layer) for entry in configured["value"]])
 
 
@@ -558,18 +547,18 @@ def _joined(weaker: Patch, stronger: Patch) -> Patch:
     return composed.replace(back=(*composed.back, *_kept_of_untrusted(weaker, stronger)))
 
 
-def _kept_of_untrusted(weaker: Patch, stronger: Patch) -> "tuple[Item, ...]":
+def _kept_of_untrusted(weaker: Patch, stronger: Patch) -> tuple[Item, ...]:
     """Return the entries of an untrusted layer that a stronger one would replace: its own view keeps them."""
     return tuple(item for item in weaker.items if not item.layer.trusted) if stronger.replaces else ()
 
 
-def _frozen(entry: "Any") -> "Any":
+def _frozen(entry: Any) -> Any:
     return tuple(entry) if isinstance(entry, list) else entry
 
 
 def _merge_commands(
-    known: "dict[str, dict[str, Any]]", added: "Mapping[str, Any]", layer: "Layer"
-) -> "dict[str, dict[str, Any]]":
+    known: dict[str, dict[str, Any]], added: Mapping[str, Any], layer: Layer
+) -> dict[str, dict[str, Any]]:
     merged = dict(known)
     for program, entry in added.items():
         weaker = merged.get(program, {})
@@ -582,7 +571,7 @@ def _merge_commands(
     return merged
 
 
-def _access_only(layer: "Layer") -> "Layer":
+def _access_only(layer: Layer) -> Layer:
     """Return what an untrusted layer may say: grants and refusals for tools that others define."""
     tools = {
         name: {key: value for key, value in tool.items() if key == "access" or key.startswith("#")}
@@ -592,13 +581,11 @@ def _access_only(layer: "Layer") -> "Layer":
     if "access" in layer.tree.get("shell", {}):
         kept["shell"] = {key: value for key, value in layer.tree["shell"].items() if key != "confine"}
     if "agents" in layer.tree:
-        from byleave.policy.compile_agents import without_proofs
-
         kept["agents"] = without_proofs(layer.tree["agents"])
     return layer.replace(tree={**kept, "tools": tools})
 
 
-def _inner(layer: "Layer", server: str, path: "tuple[str, ...]") -> "Tree | None":
+def _inner(layer: Layer, server: str, path: tuple[str, ...]) -> Tree | None:
     """Return what a layer says of a server's process, or of that for one of its tools, as it would of a tool."""
     table = layer.tree["servers"][server]
     for step in path:
@@ -609,12 +596,12 @@ def _inner(layer: "Layer", server: str, path: "tuple[str, ...]") -> "Tree | None
     return {"source": "local", "runtime": "stdio", **access, LINE: table[LINE], AT: table[AT]}
 
 
-def _with_server_variables(view: PolicyView, described: "Iterable[ServerDescription]") -> PolicyView:
+def _with_server_variables(view: PolicyView, described: Iterable[ServerDescription]) -> PolicyView:
     """Add to what servers may touch the variables that are filled in for them, which are secrets from then on."""
     tools = dict(view.tools)
     for each in described:
         if each.server.variables:
-            from byleave.policy.servers import with_variables
+            from byleave.policy.servers import with_variables  # heavy: only what is compiled anew needs it
 
             for name in (each.server.tool, *each.server.tools.values()):
                 if name in tools:
@@ -622,14 +609,14 @@ def _with_server_variables(view: PolicyView, described: "Iterable[ServerDescript
     return view.replace(tools=frozen_mapping(tools))
 
 
-def _known(merged: "Iterable[CompiledTool]", tools: "Mapping[str, CompiledTool]") -> "Iterator[CompiledTool]":
+def _known(merged: Iterable[CompiledTool], tools: Mapping[str, CompiledTool]) -> Iterator[CompiledTool]:
     """Yield the merged tools that exist in the trusted reading, with the settings that hold there."""
     for tool in merged:
         if tool.name in tools:
             yield tool.replace(settings=tools[tool.name].settings)
 
 
-def _untrusted(layer: "Layer") -> str:
+def _untrusted(layer: Layer) -> str:
     file = shown(layer.file or "")
     tools = sentence_list([_cut(name) for name, tool in layer.tree["tools"].items() if "source" in tool])
     servers = sentence_list([_cut(name) for name in layer.tree.get("servers", ())])

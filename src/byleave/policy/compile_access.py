@@ -1,5 +1,9 @@
 """Compile the rules of one tool: check each against what its family can mean, resolve paths, build the tables."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.command_rules import CommandRule, CommandTable, args_problem
 from byleave.core.env_rules import EnvRule, EnvTable, name_problem
 from byleave.core.fs_rules import CAPABILITIES, FsRule, FsTable, FsTarget, RefusedPath, fs_rule, is_under
@@ -11,10 +15,8 @@ from byleave.policy.normalize import AT, LINE
 from byleave.record import Record
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
     from byleave.policy.context import CompileContext
     from byleave.policy.layers import Layer, Problems
@@ -34,7 +36,7 @@ class ExternalRule(Record):
     tool: str
     rule: FsRule
     target: str | None
-    layer: "Layer"
+    layer: Layer
     name: str
     unapproved: tuple[str, ...] = ()
 
@@ -43,7 +45,7 @@ class AccessCompiler:
     """Turns merged entries into tables. Problems and warnings are collected, never raised one by one."""
 
     def __init__(
-        self, context: "CompileContext", layers: "Sequence[Layer]", problems: "Problems", warnings: list[str]
+        self, context: CompileContext, layers: Sequence[Layer], problems: Problems, warnings: list[str]
     ) -> None:
         self._context = context
         self._layers = layers
@@ -52,7 +54,7 @@ class AccessCompiler:
         self.places: dict[str, FsTarget | RefusedPath] = {}
         self.externals: list[ExternalRule] = []
 
-    def resolve(self, path: str) -> "FsTarget | RefusedPath":
+    def resolve(self, path: str) -> FsTarget | RefusedPath:
         """Return where a path of the workspace leads, and note that the policy rests on it."""
         place = self.places.get(path)
         if place is None:
@@ -60,7 +62,7 @@ class AccessCompiler:
         return place
 
     def fs(
-        self, items: "Sequence[Item]", *, floor: tuple[FsRule, ...] = (), noted_for: str | None = None
+        self, items: Sequence[Item], *, floor: tuple[FsRule, ...] = (), noted_for: str | None = None
     ) -> FsTable | None:
         """Return the table of the file rules, None if there are none; they stand on those of the `floor`.
 
@@ -69,12 +71,12 @@ class AccessCompiler:
         written = [pair for item in items for pair in self._fs_rules(item, noted_for)]
         return FsTable([*floor, *in_order(written)]) if items else None
 
-    def net(self, items: "Sequence[Item]") -> NetTable | None:
+    def net(self, items: Sequence[Item]) -> NetTable | None:
         """Return the table of the network rules, None if there are none."""
         rules = [rule for item in items if (rule := self._net_rule(item)) is not None]
         return NetTable(rules) if items else None
 
-    def env(self, items: "Sequence[Item]", *, floor: tuple[EnvRule, ...] = ()) -> EnvTable | None:
+    def env(self, items: Sequence[Item], *, floor: tuple[EnvRule, ...] = ()) -> EnvTable | None:
         """Return the table of the environment rules, None if there are none; they stand on those of the `floor`."""
         for item in items:
             if (problem := name_problem(item.tree["name"])) is not None:
@@ -82,11 +84,11 @@ class AccessCompiler:
         rules = [_env_rule(item) for item in items]
         return EnvTable([*floor, *rules]) if items else None
 
-    def commands(self, entries: "Mapping[str, Mapping[str, Any]]") -> CommandTable:
+    def commands(self, entries: Mapping[str, Mapping[str, Any]]) -> CommandTable:
         """Return the table of the command rules; an empty one lets nothing start."""
         return CommandTable([self._command_rule(program, entry) for program, entry in entries.items()])
 
-    def _fs_rules(self, item: "Item", noted_for: str | None) -> "Iterator[tuple[str, FsRule]]":
+    def _fs_rules(self, item: Item, noted_for: str | None) -> Iterator[tuple[str, FsRule]]:
         """Yield what an entry says, each time with the path as it is written."""
         path: str = item.tree["path"]
         place = self.resolve(path)
@@ -104,8 +106,8 @@ class AccessCompiler:
             yield written, rule if written == place.relative else rule.replace(written=(written,))
 
     def _external(
-        self, item: "Item", written: str, place: FsTarget, noted_for: str | None
-    ) -> "Iterator[tuple[str, FsRule]]":
+        self, item: Item, written: str, place: FsTarget, noted_for: str | None
+    ) -> Iterator[tuple[str, FsRule]]:
         """Compile a rule that may leave the workspace: approved, or a deny at its place; never wider.
 
         A yes is a yes to one path and one target. A link that is turned to some other approved link has neither.
@@ -135,7 +137,7 @@ class AccessCompiler:
         if rule.dropped is not None and written != door:
             yield written, rule.replace(path=written)
 
-    def _external_problem(self, item: "Item", place: FsTarget) -> tuple[str, str] | None:
+    def _external_problem(self, item: Item, place: FsTarget) -> tuple[str, str] | None:
         """Return what makes a rule no external one, and what to do about it."""
         path = item.tree["path"]
         if place.relative is not None and place.exists:
@@ -160,7 +162,7 @@ class AccessCompiler:
                 return "byleave's own files"
         return None
 
-    def _refused_path(self, item: "Item", path: str, place: RefusedPath) -> None:
+    def _refused_path(self, item: Item, path: str, place: RefusedPath) -> None:
         hint = "write a path relative to the workspace root"
         root = self._context.root.path
         if is_absolute(path) and is_under(path, root):
@@ -168,7 +170,7 @@ class AccessCompiler:
             hint = f"write the relative form: path = {quoted(inside)}"
         self._problem(item, "path", f"the path of a rule cannot be used: {place.problem}", hint)
 
-    def _net_rule(self, item: "Item") -> NetRule | None:
+    def _net_rule(self, item: Item) -> NetRule | None:
         tree = item.tree
         host = normal_host(tree["host"])
         if host is None:
@@ -196,7 +198,7 @@ class AccessCompiler:
             source=_source(item),
         )
 
-    def _command_rule(self, program: str, entry: "Mapping[str, Any]") -> CommandRule:
+    def _command_rule(self, program: str, entry: Mapping[str, Any]) -> CommandRule:
         layer, at = entry["layer"], entry[AT]
         args = tuple(item.tree for item in entry["args"].items) if "args" in entry else None
         envs = tuple(item.tree for item in entry["envs"].items) if "envs" in entry else ()
@@ -207,14 +209,14 @@ class AccessCompiler:
             self._problems.add(layer, "a command needs a name", hint="name the program", at=at)
         return CommandRule(program, args, envs, layer.source(entry[LINE]))
 
-    def _problem(self, item: "Item", key: str, problem: str, hint: str) -> None:
+    def _problem(self, item: Item, key: str, problem: str, hint: str) -> None:
         at = item.tree[AT]
         # The older spelling has the value itself at that path, the newer one a table with the key in it.
         older = at[3 if at[0] == "conversation" else 2] == "sandbox"
         self._problems.add(item.layer, problem, hint=hint, at=at if older else (*at, key))
 
 
-def in_order(written: "Sequence[tuple[str, FsRule]]") -> list[FsRule]:
+def in_order(written: Sequence[tuple[str, FsRule]]) -> list[FsRule]:
     """Return rules, each given with its path as written, so that of those for one place the last holds.
 
     A rule that came to its place by a link opens nothing there that a rule of the place itself closes, and gives no
@@ -241,7 +243,7 @@ def in_order(written: "Sequence[tuple[str, FsRule]]") -> list[FsRule]:
     return [*ordered, *outside.values()]
 
 
-def _in_the_way(direct: "Mapping[str, FsRule]", place: str, written: str) -> FsRule | None:
+def _in_the_way(direct: Mapping[str, FsRule], place: str, written: str) -> FsRule | None:
     """Return the rule that holds at a place, unless it holds for the path as it is written as well."""
     above = place
     while above not in direct:
@@ -251,12 +253,12 @@ def _in_the_way(direct: "Mapping[str, FsRule]", place: str, written: str) -> FsR
     return None if not above or is_under(written, above) else direct[above]
 
 
-def _env_rule(item: "Item") -> EnvRule:
+def _env_rule(item: Item) -> EnvRule:
     tree = item.tree
     return EnvRule(tree["name"], bool(tree.get("read")), bool(tree.get("substitute")), _source(item))
 
 
-def _source(item: "Item") -> str:
+def _source(item: Item) -> str:
     source: str = item.layer.source(item.tree[LINE])
     return source
 

@@ -3,6 +3,10 @@
 What touches the disk, and what reads shell commands, is passed in. Problems are collected with their place.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.arguments import TESTS, ArgumentTest, pointer_problem
 from byleave.core.command_groups import GROUPS
 from byleave.core.command_line import spellings
@@ -28,10 +32,8 @@ from byleave.policy.normalize import AT, LINE
 from byleave.shell.knowledge.programs import BUILT_IN
 from byleave.text import quoted, sentence_list
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     from byleave.core.matchers import Matcher
     from byleave.policy.context import LineReader
@@ -54,12 +56,12 @@ class RuleCompiler:
 
     def __init__(
         self,
-        problems: "Problems",
+        problems: Problems,
         warnings: list[str],
         *,
-        directory: "Callable[[str], str | None]",
+        directory: Callable[[str], str | None],
         home: str,
-        read_line: "LineReader | None",
+        read_line: LineReader | None,
     ) -> None:
         self._problems = problems
         self._warnings = warnings
@@ -67,7 +69,7 @@ class RuleCompiler:
         self._home = home
         self._read_line = read_line
 
-    def rule(self, item: "Item") -> CompiledRule | None:
+    def rule(self, item: Item) -> CompiledRule | None:
         """Return the compiled rule, None if it has a problem."""
         tree = item.tree
         word = next(word for word in OUTCOMES if word in tree)
@@ -94,7 +96,7 @@ class RuleCompiler:
             )
         return rule
 
-    def _check_confining(self, item: "Item", word: str) -> None:
+    def _check_confining(self, item: Item, word: str) -> None:
         """Look at the keys that say how a command runs, if it does, and `unread`, which needs a confined run."""
         tree = item.tree
         given = [key for key in ("sandbox", "unread") if key in tree and (word, key) not in _HOW_IT_RUNS]
@@ -105,7 +107,7 @@ class RuleCompiler:
             hint = "add sandbox = true, or leave it out"
             self._problem(item, (*tree[AT], "unread"), "unread needs sandbox = true in the same rule", hint)
 
-    def _table(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
+    def _table(self, table: Mapping[str, Any], at: At, item: Item) -> Matcher | None:
         """Return the matcher of one table: all its keys must hold."""
         found = [matcher for make in _MAKERS if (matcher := make(self, table, at, item)) is not None]
         if not table:
@@ -114,7 +116,7 @@ class RuleCompiler:
             return None
         return found[0] if len(found) == 1 else All(tuple(found))
 
-    def _command(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
+    def _command(self, table: Mapping[str, Any], at: At, item: Item) -> Matcher | None:
         given = [key for key in _COMMAND_KEYS if key in table]
         if not given:
             return None
@@ -141,7 +143,7 @@ class RuleCompiler:
             piped_to_shell=bool(table.get("piped_to_shell")),
         )
 
-    def _text(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
+    def _text(self, table: Mapping[str, Any], at: At, item: Item) -> Matcher | None:
         if "text" not in table:
             return None
         pattern = " ".join(table["text"].split())
@@ -152,7 +154,7 @@ class RuleCompiler:
             self._problem(item, (*at, "text"), "the text is empty", "write a command, with * for anything")
         return TextMatcher(pattern)
 
-    def _within(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> str | None:
+    def _within(self, table: Mapping[str, Any], at: At, item: Item) -> str | None:
         if "within" not in table:
             return None
         place = self._directory(self._expanded(table["within"]))
@@ -160,7 +162,7 @@ class RuleCompiler:
             self._problem(item, (*at, "within"), f"{quoted(table['within'])} cannot be resolved", "name a directory")
         return place
 
-    def _group(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
+    def _group(self, table: Mapping[str, Any], at: At, item: Item) -> Matcher | None:
         if "group" not in table:
             return None
         name = table["group"]
@@ -171,7 +173,7 @@ class RuleCompiler:
         matcher = self._table(GROUPS[name], at, item)
         return matcher.replace(label=f"group {name}") if isinstance(matcher, AnyOf) else matcher
 
-    def _path(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
+    def _path(self, table: Mapping[str, Any], at: At, item: Item) -> Matcher | None:
         if "path" not in table:
             if "ops" in table:
                 self._problem(item, (*at, "ops"), "ops needs a path", "add path = ...")
@@ -197,7 +199,7 @@ class RuleCompiler:
         rest = glob.names[glob.literal.count("/") + 1 :]
         return Glob(glob.text, (*[name for name in place.split("/") if name], *rest))
 
-    def _url(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
+    def _url(self, table: Mapping[str, Any], at: At, item: Item) -> Matcher | None:
         if "url" not in table:
             return None
         url = table["url"]
@@ -213,7 +215,7 @@ class RuleCompiler:
         lowered = None if scheme is None else scheme.lower()
         return UrlMatcher(host, lowered, url.get("port"), url.get("path_prefix"), methods)
 
-    def _call(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
+    def _call(self, table: Mapping[str, Any], at: At, item: Item) -> Matcher | None:
         if "call" not in table:
             return None
         call = table["call"]
@@ -223,7 +225,7 @@ class RuleCompiler:
                 self._problem(item, (*at, "call", key), problem, 'write a name, or a glob such as "get_*"')
         return CallMatcher(call.get("server", "*"), call.get("tool"), self._argument(call, (*at, "call"), item))
 
-    def _argument(self, call: "Mapping[str, Any]", at: "At", item: "Item") -> ArgumentTest | None:
+    def _argument(self, call: Mapping[str, Any], at: At, item: Item) -> ArgumentTest | None:
         tests = [test for test in TESTS if test in call]
         if "arg" not in call:
             if tests:
@@ -248,14 +250,14 @@ class RuleCompiler:
             search = glob_matcher(value)
         return ArgumentTest(call["arg"], test, value, search)
 
-    def _pattern(self, text: str, at: "At", item: "Item") -> "Callable[[str], bool] | None":
+    def _pattern(self, text: str, at: At, item: Item) -> Callable[[str], bool] | None:
         try:
             return searcher(text)
         except ValueError as error:
             self._problem(item, at, f"the pattern cannot be used: {error}", "write RE2 syntax")
             return None
 
-    def _operation(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
+    def _operation(self, table: Mapping[str, Any], at: At, item: Item) -> Matcher | None:
         if "operation" not in table:
             return None
         kinds = _words(table["operation"])
@@ -265,7 +267,7 @@ class RuleCompiler:
                 self._problem(item, (*at, "operation"), f"there is no operation {quoted(kind)}", hint)
         return OperationMatcher(kinds)
 
-    def _agent(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
+    def _agent(self, table: Mapping[str, Any], at: At, item: Item) -> Matcher | None:
         if "agent" not in table:
             return None
         agents = _words(table["agent"])
@@ -274,7 +276,7 @@ class RuleCompiler:
                 self._problem(item, (*at, "agent"), 'a "[" is not closed', "close it")
         return AgentMatcher(agents)
 
-    def _combined(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
+    def _combined(self, table: Mapping[str, Any], at: At, item: Item) -> Matcher | None:
         found: list[Matcher] = []
         for key, combine in (("all", All), ("any", AnyOf)):
             if key in table:
@@ -289,7 +291,7 @@ class RuleCompiler:
                 found.append(Not(inverted))
         return None if not found else found[0] if len(found) == 1 else All(tuple(found))
 
-    def _try_examples(self, rule: CompiledRule, item: "Item") -> None:
+    def _try_examples(self, rule: CompiledRule, item: Item) -> None:
         for key, expected in (("match", True), ("not_match", False)):
             for number, example in enumerate(item.tree.get(key, ())):
                 if self._matches(rule, example) is not expected:
@@ -315,7 +317,7 @@ class RuleCompiler:
             return text
         return (self._directory(self._home) or self._home) + text[1:]  # actions come by their real names
 
-    def _problem(self, item: "Item", at: "At", problem: str, hint: str) -> None:
+    def _problem(self, item: Item, at: At, problem: str, hint: str) -> None:
         self._problems.add(item.layer, problem, hint=hint, at=at)
 
 
@@ -332,11 +334,11 @@ _MAKERS = (
 )
 
 
-def _words(value: "str | list[str] | tuple[str, ...]") -> tuple[str, ...]:
+def _words(value: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _is_wide(table: "Mapping[str, Any]") -> bool:
+def _is_wide(table: Mapping[str, Any]) -> bool:
     """Whether an allow of any command, or of a program that writes, says no more than where it starts."""
     if set(table) <= {"not", "within", "options"} and "not" in table:
         return True

@@ -9,10 +9,13 @@ Only the service keeps policies here (`keep`), in a process that decides nothing
 decisions is not in them yet. Elsewhere the cache is empty, and costs nothing.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.policy.compile import compile_layers
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,18 +33,18 @@ _NOT_KEPT = "sandbox"  # a table whose paths are resolved without a note of wher
 
 class _Kept(Record):
     root: str
-    homes: "UserDirs | None"
-    layers: "tuple[Layer, ...]"
-    mounts: "Mounts"
+    homes: UserDirs | None
+    layers: tuple[Layer, ...]
+    mounts: Mounts
     own: tuple[str, ...]
-    compiled: "Compiled"
+    compiled: Compiled
 
 
-_kept: "list[_Kept]" = []
+_kept: list[_Kept] = []
 misses = [0]  # how often a policy was compiled, because none was kept
 
 
-def compile_or_recall(layers: "Sequence[Layer]", context: "CompileContext", mounts: "Mounts") -> "Compiled":
+def compile_or_recall(layers: Sequence[Layer], context: CompileContext, mounts: Mounts) -> Compiled:
     """Return the policy of these layers, compiled now or before; `mounts` are those that the user approved."""
     for kept in _kept:
         same = kept.root == context.root.path and kept.homes == context.homes and kept.layers == tuple(layers)
@@ -51,7 +54,7 @@ def compile_or_recall(layers: "Sequence[Layer]", context: "CompileContext", moun
     return compile_layers(layers, context)
 
 
-def keep(layers: "Sequence[Layer]", context: "CompileContext", mounts: "Mounts") -> "CompiledPolicy | None":
+def keep(layers: Sequence[Layer], context: CompileContext, mounts: Mounts) -> CompiledPolicy | None:
     """Compile these layers, and keep the policy; one of the same workspace and files takes the place of the other.
 
     Return a policy to ask questions, None if none is kept. It shares the rules with the one that is kept, and what the
@@ -76,7 +79,7 @@ def forget_all() -> None:
     _kept.clear()
 
 
-def _has_changed(kept: _Kept, context: "CompileContext") -> bool:
+def _has_changed(kept: _Kept, context: CompileContext) -> bool:
     """Whether a path of a rule, or a place of ours, leads elsewhere now than when the policy was compiled."""
     compiled = kept.compiled
     if kept.own != context.own_places(kept.layers):

@@ -8,10 +8,14 @@ remove a file, or move it away, before they write the new one.
 Start at `Settling.stamp`. Which files there are: `layers`.
 """
 
-import os
-from time import monotonic
+from __future__ import annotations
 
-TYPE_CHECKING = False
+import fcntl
+import os
+from signal import SIGURG
+from time import monotonic
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -21,7 +25,7 @@ STILL = 0.7  # seconds without a change
 STILL_OPEN = 5.0  # the same, for a file that a program keeps open for writing: it may be about to go on
 
 
-def file_stamp(path: str) -> "Stamp":
+def file_stamp(path: str) -> Stamp:
     """Return what changes whenever a file does; empty if there is none."""
     try:
         found = os.stat(path)
@@ -36,9 +40,6 @@ def is_being_written(path: str) -> bool:
     The kernel gives a read lease only on a file that is open for writing nowhere. It is given back at once. A program
     that opens the file in between waits for that; the kernel announces it by a signal that does nothing.
     """
-    import fcntl
-    from signal import SIGURG
-
     if not hasattr(fcntl, "F_SETLEASE"):
         return False
     try:
@@ -65,7 +66,7 @@ class Settling:
     """
 
     def __init__(
-        self, *, clock: "Callable[[], float]" = monotonic, written: "Callable[[str], bool]" = is_being_written
+        self, *, clock: Callable[[], float] = monotonic, written: Callable[[str], bool] = is_being_written
     ) -> None:
         self.waits = False
         self._clock = clock
@@ -73,7 +74,7 @@ class Settling:
         self._counts: dict[str, Stamp] = {}
         self._seen: dict[str, tuple[Stamp, float]] = {}  # files in another state than the one that counts
 
-    def stamp(self, path: str) -> "Stamp":
+    def stamp(self, path: str) -> Stamp:
         """Return the stamp of the state that counts, having looked whether another one does by now."""
         now = file_stamp(path)
         counts = self._counts.get(path)
@@ -90,16 +91,16 @@ class Settling:
         counts = self._counts.get(path)
         return self.waits and counts is not None and file_stamp(path) != counts
 
-    def take(self, path: str, stamp: "Stamp | None" = None) -> None:
+    def take(self, path: str, stamp: Stamp | None = None) -> None:
         """Let a file count as it is: it was written whole, by us."""
         self._seen.pop(path, None)
         self._counts[path] = file_stamp(path) if stamp is None else stamp
 
-    def known(self) -> "list[str]":
+    def known(self) -> list[str]:
         """Return the files that were looked at so far."""
         return list(self._counts)
 
-    def _has_settled(self, path: str, now: "Stamp") -> bool:
+    def _has_settled(self, path: str, now: Stamp) -> bool:
         seen, since = self._seen.get(path, (None, 0.0))
         time = self._clock()
         if seen != now:

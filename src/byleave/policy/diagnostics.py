@@ -7,12 +7,14 @@ compiler what a value cannot mean (a path, a host, a pattern).
 
 from __future__ import annotations
 
+import difflib
 import re
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import msgspec.inspect
 from msgspec import Struct
 
 from byleave.errors import ConfigError
@@ -81,8 +83,6 @@ def _error(problem: ConfigProblem, file: str, places: Spots | None) -> ConfigErr
 @cache
 def _root(shape: type = ConfigFile) -> Any:
     """Return the kind of a whole file. Elsewhere a kind is known by its name, so only this loads msgspec.inspect."""
-    import msgspec.inspect
-
     return msgspec.inspect.type_info(shape)
 
 
@@ -258,8 +258,6 @@ def _key_hint(key: str, known: tuple[str, ...]) -> str:
 
 @cache
 def _nearest(word: str, known: tuple[str, ...]) -> str | None:
-    import difflib
-
     if len(word) > _LONGEST_KEY:
         return None
     folded = word.lower().replace("-", "_")

@@ -1,8 +1,12 @@
 """Where byleave keeps and finds things: the user's configuration, state and memory, and the workspace's root."""
 
+from __future__ import annotations
+
 import os
+import pwd
 import stat
 import sys
+from typing import TYPE_CHECKING
 
 from byleave.core.fs_rules import is_under
 from byleave.core.paths import names_process_link
@@ -11,7 +15,6 @@ from byleave.record import Record
 from byleave.text import quoted
 from byleave.user_files import digest
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -99,7 +102,7 @@ def _kept_in(directory: str, root: str | None) -> list[str]:
     return [os.path.join(directory, name) for name in (CONFIG_FILE, "workspaces", "cache")]
 
 
-def find_homes(environment: "Mapping[str, str]") -> UserDirs:
+def find_homes(environment: Mapping[str, str]) -> UserDirs:
     """Return the homes as the environment says: BYLEAVE_HOME above all, else the XDG directories.
 
     Never a relative one: it would lie in the workspace, and every cloned repository could bring its own.
@@ -209,12 +212,10 @@ def _owner(path: str) -> int | None:
         return None
 
 
-def _home(environment: "Mapping[str, str]") -> str:
+def _home(environment: Mapping[str, str]) -> str:
     """Return the home directory: HOME if it is absolute, else what the system knows; "" if neither is known."""
     home = environment.get("HOME", "")
     if not os.path.isabs(home):
-        import pwd
-
         try:
             home = pwd.getpwuid(os.getuid()).pw_dir
         except KeyError:
@@ -222,7 +223,7 @@ def _home(environment: "Mapping[str, str]") -> str:
     return home if os.path.isabs(home) else ""
 
 
-def _xdg(environment: "Mapping[str, str]", name: str, home: str, default: str) -> str:
+def _xdg(environment: Mapping[str, str], name: str, home: str, default: str) -> str:
     value = environment.get(name, "")
     return value if os.path.isabs(value) else os.path.join(home, default)
 
@@ -253,13 +254,13 @@ def own_front(memory: str) -> str | None:
     return None
 
 
-def own_start(memory: str) -> "list[str]":
+def own_start(memory: str) -> list[str]:
     """Return the words that start this very installation of byleave, behind the front if there is one."""
     front = own_front(memory)
     return own_command() if front is None else [front, *own_command()]
 
 
-def own_command() -> "list[str]":
+def own_command() -> list[str]:
     """Return the words that start this very installation of byleave: absolute, isolated, without what `site` runs."""
     parent = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     packages = own_packages()

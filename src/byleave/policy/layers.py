@@ -9,8 +9,11 @@ there. Each of them is a view of its own, and only tightens. Their paths are rel
 writes them as the workspace inside names the same places.
 """
 
+from __future__ import annotations
+
 import os
 import stat
+from typing import TYPE_CHECKING, Any
 
 from byleave.core.fs_rules import is_under
 from byleave.core.paths import collapse
@@ -27,16 +30,15 @@ from byleave.policy.dirs import (
     real_path,
 )
 from byleave.policy.normalize import AT
+from byleave.policy.toml_spans import locate
 from byleave.policy.trust import open_project_file
 from byleave.record import Record
 from byleave.text import quoted, shown
 from byleave.user_files import ParseCache, read_all, read_private
 from byleave.workspace.resolve import Root
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
 
     from byleave.policy.dirs import UserDirs
     from byleave.policy.normalize import At, Tree
@@ -52,7 +54,7 @@ _OUTCOMES = ("allow", "ask", "deny")
 _EXAMPLES = ("match", "not_match")  # they are checked where the file is at home
 
 
-def enclosing_directories(root: str, homes: "UserDirs") -> "Iterator[str]":
+def enclosing_directories(root: str, homes: UserDirs) -> Iterator[str]:
     """Yield the directories above a workspace in which project files of the same owner stand, the nearest first.
 
     The home directory, and what lies above it, is no project.
@@ -67,7 +69,7 @@ def enclosing_directories(root: str, homes: "UserDirs") -> "Iterator[str]":
         root, directory = directory, os.path.dirname(directory)
 
 
-def seen_from(tree: "Tree", outer: str, root: str) -> "Tree":
+def seen_from(tree: Tree, outer: str, root: str) -> Tree:
     """Return what a project file of the directory `outer` says about the workspace at `root`, which lies in it."""
     inner = root[len(outer) :].strip("/")
     seen: Tree = {"tools": {}}
@@ -85,7 +87,7 @@ def seen_from(tree: "Tree", outer: str, root: str) -> "Tree":
     return seen
 
 
-def _rule(rule: "Mapping[str, Any]", outer: str, inner: str) -> "Tree":
+def _rule(rule: Mapping[str, Any], outer: str, inner: str) -> Tree:
     kept = {key: value for key, value in rule.items() if key not in _EXAMPLES}
     return {
         key: _matcher(value, outer, inner) if key in _OUTCOMES and isinstance(value, dict) else value
@@ -93,7 +95,7 @@ def _rule(rule: "Mapping[str, Any]", outer: str, inner: str) -> "Tree":
     }
 
 
-def _matcher(table: "Mapping[str, Any]", outer: str, inner: str) -> "Tree":
+def _matcher(table: Mapping[str, Any], outer: str, inner: str) -> Tree:
     made = dict(table)
     if "path" in made:
         texts = [made["path"]] if isinstance(made["path"], str) else made["path"]
@@ -115,7 +117,7 @@ def _place(text: str, outer: str) -> str:
     return text if text.startswith(("/", "~")) else os.path.normpath(os.path.join(outer, text))
 
 
-def _patterns(text: str, outer: str, inner: str) -> "Iterator[str]":
+def _patterns(text: str, outer: str, inner: str) -> Iterator[str]:
     """Yield a pattern as an absolute one, and as the workspace inside names the same files where that is exact."""
     if text.startswith(("/", "~")):
         yield text
@@ -130,7 +132,7 @@ def _patterns(text: str, outer: str, inner: str) -> "Iterator[str]":
         yield "/".join(names[len(within) :])
 
 
-def _file_rules(rules: "list[Tree]", inner: str) -> "list[Tree]":
+def _file_rules(rules: list[Tree], inner: str) -> list[Tree]:
     """Return the file rules of a tool that reach into the workspace; where only others are written, one that closes it.
 
     Those at and above it come first, the nearest last: of several at one path, the last counts.
@@ -172,7 +174,7 @@ class Layer(Record):
     """What one source says, in normal form, and whether it may loosen anything. `path` is where `file` really is."""
 
     name: str
-    tree: "Tree"
+    tree: Tree
     file: str | None = None
     content: bytes = b""
     trusted: bool = True
@@ -192,7 +194,7 @@ class Problems:
         self._places: dict[str, Spots] = {}
         self._unshown = 0
 
-    def add(self, layer: Layer, problem: str, *, hint: str, at: "At") -> None:
+    def add(self, layer: Layer, problem: str, *, hint: str, at: At) -> None:
         """Note a problem that stands at `at`: at the value if it is written down, else at its key or its table."""
         key = (layer.file, at, problem)
         if key in self._found:
@@ -213,7 +215,7 @@ class Problems:
         if errors:
             raise ConfigErrors(errors)
 
-    def _error(self, layer: Layer, problem: str, hint: str, at: "At") -> ConfigError:
+    def _error(self, layer: Layer, problem: str, hint: str, at: At) -> ConfigError:
         if layer.file is None:
             return ConfigError(f"{_dotted(at)}: {problem}", hint=hint)
         places = self._places.get(layer.file)
@@ -222,9 +224,8 @@ class Problems:
         return ConfigError(problem, hint=hint, at=places.point(at[layer.around :], layer.file))
 
 
-def _locate(layer: Layer) -> "Spots":
-    from byleave.policy.mcp_json import is_json, read_foreign
-    from byleave.policy.toml_spans import locate
+def _locate(layer: Layer) -> Spots:
+    from byleave.policy.mcp_json import is_json, read_foreign  # heavy: only files that changed are parsed
     from byleave.policy.toml_text import read_text
 
     if is_json(layer.file or "", layer.content):
@@ -237,11 +238,11 @@ class LayerFiles:
 
     def __init__(
         self,
-        root: "Root",
-        homes: "UserDirs",
+        root: Root,
+        homes: UserDirs,
         memory: ParseCache,
         *,
-        trust: "ProjectTrust | None",
+        trust: ProjectTrust | None,
         settling: Settling | None = None,
     ) -> None:
         self.settling = Settling() if settling is None else settling
@@ -253,7 +254,7 @@ class LayerFiles:
         self._good: Good | None = None
         self.broken: list[str] = []
 
-    def again(self, good: "Good | None") -> "LayerFiles":
+    def again(self, good: Good | None) -> LayerFiles:
         """Take what was read before in the place of files that cannot be used any more, and note which they were.
 
         None: what cannot be used is an error, as it is when a policy is read for the first time.
@@ -261,7 +262,7 @@ class LayerFiles:
         self._good, self.broken = good, []
         return self
 
-    def discover(self, session: str, *, user: bytes | None = None) -> "Iterator[Layer]":
+    def discover(self, session: str, *, user: bytes | None = None) -> Iterator[Layer]:
         """Yield the layers of this user, project and session, weakest first, and the managed one last.
 
         With `user`, as if that were the content of the user's own file.
@@ -273,7 +274,7 @@ class LayerFiles:
         yield from self._session(session)
         yield from self._managed()
 
-    def stamp(self, session: str, given: "list[str]", *, base: str = "") -> "tuple[object, ...]":
+    def stamp(self, session: str, given: list[str], *, base: str = "") -> tuple[object, ...]:
         """Return what changes whenever one of the files does that these layers come from, or would come from."""
         homes = self._homes
         found = (
@@ -285,7 +286,7 @@ class LayerFiles:
         paths = (*named, self.session_file(session), os.path.join(homes.managed, CONFIG_FILE))
         return tuple([self.settling.stamp(path) for path in paths])
 
-    def _directories_around(self) -> "list[str]":
+    def _directories_around(self) -> list[str]:
         """Return the directories above whose project files count, also those that have lost one only just now."""
         found = list(enclosing_directories(self._root, self._homes))
         if not self.settling.waits:
@@ -298,7 +299,7 @@ class LayerFiles:
             above = os.path.dirname(above)
         return sorted(found, key=len, reverse=True)  # the nearest first
 
-    def given(self, paths: "list[str]", session: str, *, base: str = "") -> "Iterator[Layer]":
+    def given(self, paths: list[str], session: str, *, base: str = "") -> Iterator[Layer]:
         """Yield the files named on the command line, relative to `base`, instead of what would be found.
 
         Of several files the last is the strongest; all of them are stronger than the session.
@@ -309,7 +310,7 @@ class LayerFiles:
             yield from self._or_good(place, lambda: self._given(path, place))  # noqa: B023 -- called at once
         yield from self._managed()
 
-    def _session(self, session: str) -> "Iterator[Layer]":
+    def _session(self, session: str) -> Iterator[Layer]:
         for layer in self._own(SESSION, self.session_file(session)):
             _refuse_session_keys(layer)
             yield layer
@@ -318,10 +319,10 @@ class LayerFiles:
         """Return where the layer of a session is kept."""
         return os.path.join(self._homes.workspace(self._root), "sessions", session, CONFIG_FILE)
 
-    def _managed(self) -> "Iterator[Layer]":
+    def _managed(self) -> Iterator[Layer]:
         yield from self._own(MANAGED, os.path.join(self._homes.managed, CONFIG_FILE))
 
-    def _or_good(self, path: str, read: "Callable[[], Layer | None]") -> "Iterator[Layer]":
+    def _or_good(self, path: str, read: Callable[[], Layer | None]) -> Iterator[Layer]:
         """Yield the layer that is read, if there is one; where it cannot be used, the last one that could.
 
         A file that is just being changed says what it said before, also if the change began while it was read.
@@ -346,14 +347,14 @@ class LayerFiles:
     def _is_unsettled(self, path: str) -> bool:
         return self._good is not None and self.settling.is_unsettled(path)
 
-    def _as_before(self, path: str) -> "Iterator[Layer]":
+    def _as_before(self, path: str) -> Iterator[Layer]:
         if self._good is not None and path in self._good:
             yield self._good[path]
 
     def _given(self, path: str, place: str) -> Layer:
         return self._layer(COMMAND_LINE, path, place, read_given_file(path, place))
 
-    def _own(self, name: str, path: str) -> "Iterator[Layer]":
+    def _own(self, name: str, path: str) -> Iterator[Layer]:
         yield from self._or_good(path, lambda: self._read_own(name, path))
 
     def _read_own(self, name: str, path: str) -> Layer | None:
@@ -363,7 +364,7 @@ class LayerFiles:
             raise ConfigErrors([ConfigError(error.problem, hint=error.hint)]) from None
         return None if content is None else self._layer(name, path, path, content)
 
-    def _enclosing(self) -> "Iterator[Layer]":
+    def _enclosing(self) -> Iterator[Layer]:
         """Yield what the project files around this workspace say about it: never trusted here, so they only tighten."""
         for directory in self._directories_around():
             around = LayerFiles(Root(directory), self._homes, self._memory, trust=None, settling=self.settling)
@@ -372,11 +373,11 @@ class LayerFiles:
                 yield layer.replace(name=ENCLOSING, file=layer.path, tree=tree, trusted=False)
             self.broken += around.broken
 
-    def project_files(self) -> "Iterator[Layer]":
+    def project_files(self) -> Iterator[Layer]:
         """Yield what this directory says as a project, without the servers that other programs' files describe."""
         return (layer for layer in self._project() if layer.file in ENCLOSING_FILES or layer.name == ENCLOSING)
 
-    def _project(self) -> "Iterator[Layer]":
+    def _project(self) -> Iterator[Layer]:
         found = [name for name in PROJECT_FILES if self._is_there(name)]
         if len(found) > 1:
             raise ConfigErrors(
@@ -443,8 +444,8 @@ class LayerFiles:
             raise ConfigErrors([ConfigError(problem, hint=hint)]) from None
 
     def _layer(self, name: str, file: str, path: str, content: bytes) -> Layer:
-        def parse(content: bytes) -> "Tree":
-            from byleave.policy.parse import parse_file
+        def parse(content: bytes) -> Tree:
+            from byleave.policy.parse import parse_file  # heavy: only files that changed are parsed
 
             return parse_file(content, file)
 
@@ -457,14 +458,14 @@ def _files_of(directory: str) -> list[str]:
 
 def _try_out(path: str, content: bytes) -> Layer:
     """Return the user's layer as it would be with this content; nothing of it is remembered."""
-    from byleave.policy.parse import parse_file
+    from byleave.policy.parse import parse_file  # heavy: only files that changed are parsed
 
     return Layer(USER, parse_file(content, path), path, content, True, path)
 
 
-def inline_layer(tree: "Any") -> Layer:
+def inline_layer(tree: Any) -> Layer:
     """Return the layer of a policy that was given as a tree, alone and trusted."""
-    from byleave.policy.parse import parse_tree
+    from byleave.policy.parse import parse_tree  # heavy: only files that changed are parsed
 
     return Layer(INLINE, parse_tree(tree))
 
@@ -499,7 +500,7 @@ def _marks(content: bytes) -> int:
     return content.count(b",") + content.count(b"=") + content.count(b"{") + pairs // 2
 
 
-def _unreadable(path: str, why: "str | None") -> ConfigErrors:
+def _unreadable(path: str, why: str | None) -> ConfigErrors:
     problem = f"the configuration {quoted(path)} cannot be read: {why or 'unknown error'}"
     return ConfigErrors([ConfigError(problem, hint="check the path and its permissions")])
 
@@ -515,6 +516,6 @@ def _refuse_session_keys(layer: Layer) -> None:
     problems.raise_any()
 
 
-def _dotted(at: "At") -> str:
+def _dotted(at: At) -> str:
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at)
     return shown(text.removeprefix("."))

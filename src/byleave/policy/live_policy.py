@@ -11,41 +11,47 @@ that holds links, `decide_entries` adds what the name alone does not say; it onl
   it, or with another one, the same rule would speak of another place. No tool removes, replaces or lays such a link.
 """
 
+from __future__ import annotations
+
 import os
 from _thread import allocate_lock
 from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol
 
 from byleave.core.action import CommandAction, FileAction, MoveAction, SearchAction, parse_action
+from byleave.core.calls import could_call, could_use, decide_use
+from byleave.core.closed_places import ClosedPlaces
 from byleave.core.decide import decide
 from byleave.core.decision import BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.core.file_decision import with_grants
 from byleave.core.fs_rules import FsTarget, RefusedPath, is_under
 from byleave.core.paths import collapse
+from byleave.core.search import SearchedFiles
+from byleave.core.selection import selection_of
 from byleave.record import Record
 from byleave.text import quoted
+from byleave.workspace.closed_paths import covered_below
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any, Protocol
 
     from byleave.core.action import Action
     from byleave.core.command_line import CommandLine
     from byleave.core.policy import CompiledPolicy as Rules
-    from byleave.core.search import SearchedFiles
     from byleave.policy.compile import Compiled
     from byleave.workspace.resolve import Root
 
     Place = FsTarget | RefusedPath
 
-    class PolicySource(Protocol):
-        """What a policy is compiled from, so that it can be compiled again: see `policy.load`."""
 
-        def stamp(self) -> object:
-            """Return what changes whenever the source does."""
-            ...
+class PolicySource(Protocol):
+    """What a policy is compiled from, so that it can be compiled again: see `policy.load`."""
 
-        def compile_again(self, before: Compiled) -> Compiled: ...
+    def stamp(self) -> object:
+        """Return what changes whenever the source does."""
+        ...
+
+    def compile_again(self, before: Compiled) -> Compiled: ...
 
 
 REVALIDATE_AFTER = 0.1  # seconds; longer where looking takes long, so that it never costs more than a twentieth
@@ -60,9 +66,9 @@ class ResolvedAction(Record):
     it runs. `wraps`: it starts other commands through a program that is no plain way to do so.
     """
 
-    action: "Action"
-    places: "tuple[FsTarget | RefusedPath, ...]"
-    verdict: "Verdict"
+    action: Action
+    places: tuple[FsTarget | RefusedPath, ...]
+    verdict: Verdict
     touched: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     wraps: bool = False
@@ -73,9 +79,9 @@ class LivePolicy:
 
     def __init__(
         self,
-        compiled: "Compiled",
-        root: "Root",
-        source: "PolicySource | None" = None,
+        compiled: Compiled,
+        root: Root,
+        source: PolicySource | None = None,
         *,
         home: str | None = None,
         known: object = None,
@@ -93,14 +99,14 @@ class LivePolicy:
         """What the user should know about this policy."""
         return self.compiled.warnings
 
-    def decide(self, action: "Action | Mapping[str, Any]", *, confines: bool = False) -> "Verdict":
+    def decide(self, action: Action | Mapping[str, Any], *, confines: bool = False) -> Verdict:
         """Return the verdict on `action`; an input error if it cannot be read or names an unknown tool.
 
         `confines`: who asks can run a command as `[shell]` says; else an allow that needs it is an ask.
         """
         return self.evaluate(action, confines=confines).verdict
 
-    def evaluate(self, action: "Action | Mapping[str, Any]", *, confines: bool = False) -> ResolvedAction:
+    def evaluate(self, action: Action | Mapping[str, Any], *, confines: bool = False) -> ResolvedAction:
         """Return the verdict together with the action as it was read and the places as they were resolved."""
         asked = action if isinstance(action, Record) else parse_action(_plain(action))
         places: tuple[FsTarget | RefusedPath, ...] = ()
@@ -117,7 +123,7 @@ class LivePolicy:
             line = self.compiled.read_line.read(asked.command, asked.cwd, asked.shell)
             rules = self.compiled.policy
             if any(file.tree for part in line.parts for file in part.files):
-                from byleave.policy.command_lines import with_covered
+                from byleave.policy.command_lines import with_covered  # heavy: only commands need it
 
                 line = with_covered(line, rules, self.root, asked.agent)
             return _resolved_line(asked, line, decide(rules, asked, (line,), confines=confines))
@@ -135,8 +141,8 @@ class LivePolicy:
         return ResolvedAction(asked, places, verdict)
 
     def _with_named_links(
-        self, action: "FileAction | MoveAction", places: "tuple[FsTarget | RefusedPath, ...]", verdict: "Verdict"
-    ) -> "Verdict":
+        self, action: FileAction | MoveAction, places: tuple[FsTarget | RefusedPath, ...], verdict: Verdict
+    ) -> Verdict:
         """Decide a delete or a move of an agent's own tool by the links that it names, too: it may mean either."""
         paths = (action.path, action.to) if isinstance(action, MoveAction) else (action.path,)
         links = [self.root.link_named(path, home=self._home) for path in paths]
@@ -145,16 +151,12 @@ class LivePolicy:
         named = tuple(link or place for link, place in zip(links, places, strict=True))
         return strictest([verdict, decide(self.compiled.policy, action, named)])
 
-    def _look_below(self, action: SearchAction, place: "FsTarget | RefusedPath") -> "SearchedFiles | None":
+    def _look_below(self, action: SearchAction, place: FsTarget | RefusedPath) -> SearchedFiles | None:
         """Look for the closed files that a search can select; None where no rule closes any place."""
         if not isinstance(place, FsTarget) or (place.exists and not place.directory):
             return None
         if next(self.compiled.policy.rule_tables(), None) is None:
             return None
-        from byleave.core.closed_places import ClosedPlaces
-        from byleave.core.search import SearchedFiles
-        from byleave.core.selection import selection_of
-        from byleave.workspace.closed_paths import covered_below
 
         root, policy = self.root, self.compiled.policy
         closed = ClosedPlaces(policy, "read", root=root.path, agent=action.agent, operation="search")
@@ -166,23 +168,17 @@ class LivePolicy:
 
     def could_call(self, agent: str | None, server: str, tool: str | None) -> bool:
         """Whether some arguments exist for which a call is not denied; without a tool, whether the server is open."""
-        from byleave.core.calls import could_call
-
         return could_call(self._current(), agent, server, tool)
 
     def could_use(self, agent: str | None, server: str, kind: str, name: str) -> bool:
         """Whether a server's resource (by its URI) or prompt is not denied; `kind` is "resources" or "prompts"."""
-        from byleave.core.calls import could_use
-
         return could_use(self._current(), agent, server, kind, name)
 
-    def decide_use(self, agent: str | None, server: str, kind: str, name: str) -> "Verdict":
+    def decide_use(self, agent: str | None, server: str, kind: str, name: str) -> Verdict:
         """Return the verdict on a resource or prompt of a server."""
-        from byleave.core.calls import decide_use
-
         return decide_use(self._current(), agent, server, kind, name)
 
-    def _current(self) -> "Rules":
+    def _current(self) -> Rules:
         if monotonic() >= self._look_again:
             self._revalidate()
         return self.compiled.policy
@@ -199,7 +195,7 @@ class LivePolicy:
         """Compile again now, if a file of the policy has changed or a path of it leads elsewhere."""
         self._revalidate()
 
-    def is_as_before(self, unlinked: "Callable[[str], bool]") -> bool:
+    def is_as_before(self, unlinked: Callable[[str], bool]) -> bool:
         """Whether nothing has changed that this policy rests on: its files, and where its paths lead.
 
         `unlinked` says of a path that it is known to lead through no link; such a path is not resolved again.
@@ -212,7 +208,7 @@ class LivePolicy:
         linked = [(path, known) for path, known in list(self.compiled.places.items()) if not unlinked(path)]
         return not any(_moved(known, resolve(path)) for path, known in linked)
 
-    def _place(self, path: str, tool: str | None, *, entry: bool = False) -> "FsTarget | RefusedPath":
+    def _place(self, path: str, tool: str | None, *, entry: bool = False) -> FsTarget | RefusedPath:
         """Resolve a path: a tool's own, or one that an agent names, where `~` is the user's home.
 
         `entry`: the name itself is removed or replaced, so a link that a tool names is meant itself. What an agent's
@@ -222,7 +218,7 @@ class LivePolicy:
             return self.root.resolve_entry(path) if entry else self.root.resolve_input(path)
         return self.root.resolve_any(path, home=self._home)
 
-    def _reload(self, source: "PolicySource") -> None:
+    def _reload(self, source: PolicySource) -> None:
         """Compile again if the files, the scripts they start or the approvals have changed.
 
         What is known is noted before anything is read: a change in between is seen the next time. If it fails, it is
@@ -262,23 +258,23 @@ class LivePolicy:
         self._look_again = finished + max(REVALIDATE_AFTER, _SHARE * (finished - started))
 
 
-def _plain(action: "Mapping[str, Any]") -> object:
+def _plain(action: Mapping[str, Any]) -> object:
     """Return any mapping as the dictionary that `parse_action` reads; what is none, as it is."""
     return dict(action) if hasattr(action, "keys") and not isinstance(action, dict) else action
 
 
-def _resolved_line(action: CommandAction, line: "CommandLine", verdict: "Verdict") -> ResolvedAction:
+def _resolved_line(action: CommandAction, line: CommandLine, verdict: Verdict) -> ResolvedAction:
     """Return the verdict on a line, with what a person's yes to it would be for."""
     scripts: tuple[str, ...] = ()
     if verdict.decision is not DENY:
-        from byleave.policy.script_files import scripts_of
+        from byleave.policy.script_files import scripts_of  # heavy: only commands need it
 
         scripts = scripts_of(line)
     wraps = any(part.wraps == "opaque" for part in line.parts)
     return ResolvedAction(action, (), verdict, tuple(_touched(line)), scripts, wraps)
 
 
-def _touched(line: "CommandLine") -> "Iterator[str]":
+def _touched(line: CommandLine) -> Iterator[str]:
     for part in line.parts:
         yield from part.directories or ("?",)
         yield from (each.place.canonical for each in part.files if isinstance(each.place, FsTarget))
@@ -287,7 +283,7 @@ def _touched(line: "CommandLine") -> "Iterator[str]":
         yield place.canonical if isinstance(place, FsTarget) else redirection.text
 
 
-def _moved(known: "FsTarget | RefusedPath", now: "FsTarget | RefusedPath") -> bool:
+def _moved(known: FsTarget | RefusedPath, now: FsTarget | RefusedPath) -> bool:
     """Whether a rule's path leads elsewhere than when it was compiled."""
     if isinstance(known, FsTarget) and isinstance(now, FsTarget):
         outside = known.relative is None or now.relative is None
@@ -299,10 +295,10 @@ _PART_OF_A_RULE = RuleRef("links that rules lead through", BUILT_IN, DENY)
 
 
 def decide_entries(
-    compiled: "Compiled",
-    root: "Root",
-    action: "FileAction | MoveAction",
-    places: "tuple[Place, ...]",
+    compiled: Compiled,
+    root: Root,
+    action: FileAction | MoveAction,
+    places: tuple[Place, ...],
     verdict: Verdict,
 ) -> Verdict:
     """Return the verdict on a delete or a move, at least as strict as `verdict`, which is about the names alone."""
@@ -320,7 +316,7 @@ def decide_entries(
     return with_grants(compiled.policy, action, strictest(verdicts))
 
 
-def _outside(root: "Root", path: str, place: "Place") -> "Place | None":
+def _outside(root: Root, path: str, place: Place) -> Place | None:
     """Return where a link leads if that is out of the workspace, or to nowhere that is known; else None."""
     if not isinstance(place, FsTarget) or not place.link:
         return None
@@ -330,14 +326,14 @@ def _outside(root: "Root", path: str, place: "Place") -> "Place | None":
     return led if led.relative is None else None
 
 
-def _is_part_of_a_rule(compiled: "Compiled", root: "Root", place: "Place") -> bool:
+def _is_part_of_a_rule(compiled: Compiled, root: Root, place: Place) -> bool:
     """Whether a link is there, or below there, that the path of a rule goes through."""
     if not isinstance(place, FsTarget) or not (place.link or place.directory):
         return False
     return any(is_under(link, place.canonical) for path in _linked(compiled, root) for link in root.links_on(path))
 
 
-def _linked(compiled: "Compiled", root: "Root") -> "Iterator[str]":
+def _linked(compiled: Compiled, root: Root) -> Iterator[str]:
     """Yield the paths of rules that lead elsewhere than they say."""
     for path, known in compiled.places.items():
         if not isinstance(known, FsTarget) or known.relative != collapse(path):
@@ -347,7 +343,7 @@ def _linked(compiled: "Compiled", root: "Root") -> "Iterator[str]":
             yield path
 
 
-def _lays_a_link(compiled: "Compiled", root: "Root", source: "Place", target: "Place") -> bool:
+def _lays_a_link(compiled: Compiled, root: Root, source: Place, target: Place) -> bool:
     """Whether a move puts a link where the path of a rule goes through."""
     if not isinstance(source, FsTarget) or not isinstance(target, FsTarget):
         return False
@@ -361,7 +357,7 @@ def _lays_a_link(compiled: "Compiled", root: "Root", source: "Place", target: "P
     return False
 
 
-def _named_places(compiled: "Compiled", root: "Root") -> "Iterator[str]":
+def _named_places(compiled: Compiled, root: Root) -> Iterator[str]:
     """Yield the absolute paths that rules name, as they are written and where they lead."""
     for path, known in compiled.places.items():
         yield os.path.normpath(os.path.join(root.path, path))
@@ -373,7 +369,7 @@ def _named_places(compiled: "Compiled", root: "Root") -> "Iterator[str]":
             yield canonical
 
 
-def _refused(path: str, place: "Place", why: str) -> Verdict:
+def _refused(path: str, place: Place, why: str) -> Verdict:
     canonical = place.canonical if isinstance(place, FsTarget) else None
     return Verdict(
         DENY, f"moving or removing {quoted(path)} is denied: {why}", "denied", (_PART_OF_A_RULE,), None, canonical

@@ -5,9 +5,13 @@
 file changes. The guard on top of it: `guard.open_guard`.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING, Any
 
 from byleave import __version__
+from byleave.core.sensitive_places import Sensitive
 from byleave.errors import ConfigErrors, InputError, StateError
 from byleave.policy.compiled_cache import compile_or_recall, keep, misses
 from byleave.policy.context import CompileContext
@@ -15,23 +19,22 @@ from byleave.policy.debounce import file_stamp
 from byleave.policy.dirs import UserDirs, check_session_name, find_homes, find_root, real_path
 from byleave.policy.layers import LOCAL, PROJECT, Layer, LayerFiles, inline_layer
 from byleave.policy.live_policy import LivePolicy
+from byleave.policy.sandbox_settings import shell_layer
 from byleave.policy.trust import ProjectTrust
 from byleave.record import Record
 from byleave.store.approvals import Approvals
+from byleave.store.audit.log import AuditLog
+from byleave.store.audit.retention import Retention
 from byleave.user_files import ParseCache, make_private_directory, write_private
 from byleave.workspace.resolve import Root
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from byleave.core.policy import CompiledPolicy
     from byleave.core.redact import Redactor
-    from byleave.core.sensitive_places import Sensitive
     from byleave.policy.compile import Compiled
     from byleave.store.approvals import Fingerprint
-    from byleave.store.audit.log import AuditLog
 
 
 ROOT_FILE = "root"  # in the directory of a workspace's records: where the workspace is
@@ -48,9 +51,7 @@ class Workspace:
         self.trust = ProjectTrust(self.root, self.approvals)
         self.files = LayerFiles(self.root, self.homes, self.memory, trust=self.trust)
 
-    def load(
-        self, *, files: "Sequence[str]" = (), session: str = "default", extra: "Sequence[Layer]" = ()
-    ) -> LivePolicy:
+    def load(self, *, files: Sequence[str] = (), session: str = "default", extra: Sequence[Layer] = ()) -> LivePolicy:
         """Return the policy of the layers that hold here; `files` replace what would be found, `extra` come on top."""
         check_session_name(session)
         source = _LayerSource(self, files, session, extra)
@@ -62,7 +63,7 @@ class Workspace:
             _note_load(self, session, extra)
         return LivePolicy(compiled, self.root, source, home=self.homes.user, known=known)
 
-    def warm(self, *, session: str, extra: "Sequence[Layer]") -> "CompiledPolicy | None":
+    def warm(self, *, session: str, extra: Sequence[Layer]) -> CompiledPolicy | None:
         """Keep the compiled policy in this process, for those that are forked from it.
 
         Return one that shares its rules, None if it cannot be kept: what the rules answer to that one, both know.
@@ -70,7 +71,7 @@ class Workspace:
         self.approvals.refresh()
         return keep(_LayerSource(self, (), session, extra).read(None), self._context, self._approved_mounts)
 
-    def compile_tree(self, tree: "Mapping[str, Any]") -> LivePolicy:
+    def compile_tree(self, tree: Mapping[str, Any]) -> LivePolicy:
         """Return the policy of one tree alone: no other layer has a say."""
         source = _TreeSource(self, tree)
         known = source.stamp()
@@ -81,18 +82,18 @@ class Workspace:
         layers = list(self.files.again(None).discover(session, user=content))
         return LivePolicy(self.compile(layers), self.root, home=self.homes.user)
 
-    def compile(self, layers: "Sequence[Layer]") -> "Compiled":
+    def compile(self, layers: Sequence[Layer]) -> Compiled:
         """Compile layers in this workspace."""
         compiled = compile_or_recall(layers, self._context, self._approved_mounts)
         if self.approvals.warnings:
             compiled = compiled.replace(warnings=(*compiled.warnings, *dict.fromkeys(self.approvals.warnings)))
         return compiled
 
-    def print_of(self, name: str, content: bytes, tree: "Mapping[str, Any]") -> "Fingerprint":
+    def print_of(self, name: str, content: bytes, tree: Mapping[str, Any]) -> Fingerprint:
         """Return what trusting this project file would mean now."""
         return self.trust.fingerprint(name, content, tree)
 
-    def own_places(self, layers: "Sequence[Layer]") -> tuple[str, ...]:
+    def own_places(self, layers: Sequence[Layer]) -> tuple[str, ...]:
         """Return what no tool may write to: byleave's directories, and the very files that this policy came from."""
         return self._context.own_places(layers)
 
@@ -104,11 +105,8 @@ class Workspace:
     def _approved_mounts(self) -> tuple[tuple[str, str], ...]:
         return tuple([(path, target) for path, target, _at in self.approvals.mounts()])
 
-    def audit_log(self, settings: "Mapping[str, Any] | None", mask: "Redactor") -> "AuditLog":
+    def audit_log(self, settings: Mapping[str, Any] | None, mask: Redactor) -> AuditLog:
         """Return the log of this workspace, kept as long as the settings say; without any, nothing is ever removed."""
-        from byleave.store.audit.log import AuditLog
-        from byleave.store.audit.retention import Retention
-
         usual, kept = Retention(), (settings or {}).get("audit", {})
         retention = Retention(kept.get("keep_days", usual.days), kept.get("keep_megabytes", usual.megabytes))
         return AuditLog(
@@ -127,10 +125,8 @@ class Workspace:
         except (StateError, OSError):  # it only names the workspace in summaries
             return
 
-    def sensitive(self, compiled: "Compiled") -> "Sensitive":
+    def sensitive(self, compiled: Compiled) -> Sensitive:
         """Return the places that hold secrets, for this user and in this workspace."""
-        from byleave.core.sensitive_places import Sensitive
-
         return Sensitive(
             compiled.settings.get("sensitive_paths", ()), home=self.homes.user, root=self.root.path, real=real_path
         )
@@ -139,7 +135,7 @@ class Workspace:
 class _LayerSource:
     """Where a live policy comes from: the layered files of a workspace, read and compiled again when they change."""
 
-    def __init__(self, workspace: Workspace, files: "Sequence[str]", session: str, extra: "Sequence[Layer]") -> None:
+    def __init__(self, workspace: Workspace, files: Sequence[str], session: str, extra: Sequence[Layer]) -> None:
         self._workspace = workspace
         self._files = list(files)
         self._session = session
@@ -152,14 +148,14 @@ class _LayerSource:
         scripts = tuple([file_stamp(os.path.join(here.root.path, name)) for name in sorted(here.trust.scripts)])
         return here.approvals.stamp(), here.files.stamp(self._session, self._files, base=self._base), scripts
 
-    def read(self, good: "Mapping[str, Layer] | None") -> list[Layer]:
+    def read(self, good: Mapping[str, Layer] | None) -> list[Layer]:
         """Return the layers, weakest first; those of `good` in the place of files that cannot be used any more."""
         files = self._workspace.files.again(good)
         if self._files:
             return [*files.given(self._files, self._session, base=self._base), *self._extra]
         return [*files.discover(self._session), *self._extra]
 
-    def compile_again(self, before: "Compiled") -> "Compiled":
+    def compile_again(self, before: Compiled) -> Compiled:
         """Return the policy of the files as they are now; what cannot be used keeps what it said before."""
         here = self._workspace
         here.approvals.refresh()
@@ -168,7 +164,7 @@ class _LayerSource:
         broken = tuple(here.files.broken)
         return compiled.replace(warnings=(*broken, *compiled.warnings)) if broken else compiled
 
-    def _compile_or_fall_back(self, layers: "list[Layer]", before: "tuple[Layer, ...]") -> "Compiled":
+    def _compile_or_fall_back(self, layers: list[Layer], before: tuple[Layer, ...]) -> Compiled:
         """Compile layers that have changed; where they cannot be used together, less of the change.
 
         Project files, which others may have written, give way first: they cannot keep the user's own changes from
@@ -198,14 +194,14 @@ class _LayerSource:
 class _TreeSource:
     """The source of a policy that is one tree: only the approvals can change."""
 
-    def __init__(self, workspace: Workspace, tree: "Mapping[str, Any]") -> None:
+    def __init__(self, workspace: Workspace, tree: Mapping[str, Any]) -> None:
         self._workspace = workspace
         self._layer = inline_layer(tree)
 
     def stamp(self) -> object:
         return self._workspace.approvals.stamp()
 
-    def compile_again(self, _before: "Compiled | None") -> "Compiled":
+    def compile_again(self, _before: Compiled | None) -> Compiled:
         self._workspace.approvals.refresh()
         return self._workspace.compile([self._layer])
 
@@ -220,22 +216,19 @@ class PolicyLoad(Record):
 
 
 _MOST_LOADS = 4
-_loads: "list[PolicyLoad]" = []
+_loads: list[PolicyLoad] = []
 
 
-def _note_load(workspace: Workspace, session: str, extra: "Sequence[Layer]") -> None:
+def _note_load(workspace: Workspace, session: str, extra: Sequence[Layer]) -> None:
     """Note a load that the service can do ahead of the next request."""
-    if extra:
-        from byleave.policy.sandbox_settings import shell_layer
-
-        if list(extra) != [shell_layer()]:
-            return
+    if extra and list(extra) != [shell_layer()]:
+        return
     homes = workspace.homes
     named = (homes.config, homes.state, homes.memory, homes.managed, homes.user)
     _loads.append(PolicyLoad(workspace.root.path, named, session, bool(extra)))
 
 
-def take_loads() -> "list[PolicyLoad]":
+def take_loads() -> list[PolicyLoad]:
     """Return the loads since the last time."""
     taken = list(_loads)
     _loads.clear()
@@ -249,11 +242,11 @@ def _working_directory() -> str:
         raise InputError("the working directory is gone", hint="change to another one, or give --root") from None
 
 
-def load_policy(root: str | None = None, *, files: "Sequence[str]" = (), session: str = "default") -> LivePolicy:
+def load_policy(root: str | None = None, *, files: Sequence[str] = (), session: str = "default") -> LivePolicy:
     """Return the policy that holds at `root`, from its layered files."""
     return Workspace(root).load(files=files, session=session)
 
 
-def compile_policy(tree: "Mapping[str, Any]", *, root: str | None = None) -> LivePolicy:
+def compile_policy(tree: Mapping[str, Any], *, root: str | None = None) -> LivePolicy:
     """Return the policy of a tree shaped like the TOML file, alone."""
     return Workspace(root).compile_tree(tree)

@@ -11,10 +11,14 @@
   `git status` runs.
 """
 
+from __future__ import annotations
+
+import json
 import os
 import stat
 import sys
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from byleave.core.fs_rules import is_under
 from byleave.core.protected import (
@@ -29,7 +33,6 @@ from byleave.core.protected import (
 )
 from byleave.policy.dirs import HELD_MODE, real_path
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -45,13 +48,13 @@ class MachinePlaces:
     Only writes need it, so `find` is called when the first one is decided.
     """
 
-    def __init__(self, context: "CompileContext", layers: "Sequence[Layer]", rules: "AccessCompiler") -> None:
+    def __init__(self, context: CompileContext, layers: Sequence[Layer], rules: AccessCompiler) -> None:
         self._context = context
         self._layers = layers
         self._rules = rules
         self._known: tuple[object, ...] | None = None
 
-    def find(self) -> "list[Protection]":
+    def find(self) -> list[Protection]:
         """Return every protected place; each one in the workspace is among those that the policy rests on."""
         root = self._context.root.path
         self._known = git_stamp(root)  # before anything is read: a change in between is seen
@@ -99,7 +102,7 @@ def find_own_code(root: str) -> tuple[Protection, ...]:
     return (*kept, *(Protection(place, place, final=True, name=OWN_CODE) for place in places))
 
 
-def program_directories(search: str, root: str) -> "Iterator[Protection]":
+def program_directories(search: str, root: str) -> Iterator[Protection]:
     """Yield the directories of a PATH: what is put there is started by its name, by people and by other programs.
 
     A directory that holds the workspace at `root` is left out: all of the workspace would be protected.
@@ -135,7 +138,7 @@ def _program_directory() -> str:
     return real_path(os.path.dirname(os.path.abspath(sys.executable))) if sys.executable else ""
 
 
-def _programs() -> "Iterator[str]":
+def _programs() -> Iterator[str]:
     """Yield the interpreter, under every name that it has beside the one we run by, and our own scripts."""
     directory = _program_directory()
     if not directory:
@@ -147,7 +150,7 @@ def _programs() -> "Iterator[str]":
             yield path
 
 
-def _single_files(directory: str) -> "Iterator[str]":
+def _single_files(directory: str) -> Iterator[str]:
     """Yield what byleave loads of a directory of packages, and what Python runs of it at every start."""
     try:
         names = os.listdir(directory)
@@ -172,7 +175,7 @@ _VARIABLES = (
 _HOOKS = {"CLAUDE_CONFIG_DIR": ("settings.json",), "CODEX_HOME": ("config.toml", "hooks.json")}
 
 
-def places_elsewhere(home: str, environment: "Mapping[str, str]", root: str) -> "Iterator[Protection]":
+def places_elsewhere(home: str, environment: Mapping[str, str], root: str) -> Iterator[Protection]:
     """Yield protected places by the paths that links and variables give them, as the workspace at `root` names them."""
     for path, final in (*_linked(home), *_linked(root), *_named(environment, home)):
         if is_under(root, path):  # all of the workspace would be protected
@@ -181,7 +184,7 @@ def places_elsewhere(home: str, environment: "Mapping[str, str]", root: str) -> 
         yield Protection(place, place, final, LED_TO)
 
 
-def _named(environment: "Mapping[str, str]", home: str) -> "Iterator[tuple[str, bool]]":
+def _named(environment: Mapping[str, str], home: str) -> Iterator[tuple[str, bool]]:
     usual = (home, os.path.join(home, _ELSEWHERE_CONFIGURATION))  # in which names count
     for name in _VARIABLES:
         value = environment.get(name, "")
@@ -191,7 +194,7 @@ def _named(environment: "Mapping[str, str]", home: str) -> "Iterator[tuple[str, 
                 yield from ((os.path.join(path, file), True) for file in _HOOKS.get(name, ()))
 
 
-def _linked(directory: str) -> "Iterator[tuple[str, bool]]":
+def _linked(directory: str) -> Iterator[tuple[str, bool]]:
     """Yield where links with protected names lead, in a directory and in the one for configuration in it."""
     for where, begun in (
         (directory, ()),
@@ -239,7 +242,7 @@ _DIRECTORIES = ("refs", "objects")
 _BARE = ("HEAD", *_DIRECTORIES)
 
 
-def git_places(root: str, home: str, reserved: "frozenset[str]" = frozenset()) -> "Iterator[Protection]":
+def git_places(root: str, home: str, reserved: frozenset[str] = frozenset()) -> Iterator[Protection]:
     """Yield the places that the git of this workspace obeys, and those that would make its root a repository.
 
     What is only `reserved` counts as missing: a sandbox that runs keeps those names free, by empty directories.
@@ -260,7 +263,7 @@ def git_places(root: str, home: str, reserved: "frozenset[str]" = frozenset()) -
     yield from _known(_started([*files, *own, *_included(files + own, root, home)], root), root)
 
 
-def _reserved_parts(root: str, state: str) -> "frozenset[str]":
+def _reserved_parts(root: str, state: str) -> frozenset[str]:
     """Return the parts of a repository in the root that a sandbox made to keep their names free (sandbox.placeholders).
 
     Its journal says so, which only byleave writes, and they are as they were made: a name alone proves nothing.
@@ -269,7 +272,6 @@ def _reserved_parts(root: str, state: str) -> "frozenset[str]":
     text = _read(f"{state}/placeholders.json") if held else ""
     if not text:
         return frozenset()
-    import json
 
     try:
         journal = json.loads(text)
@@ -282,7 +284,7 @@ def _reserved_parts(root: str, state: str) -> "frozenset[str]":
         return frozenset()
 
 
-def _missing_parts(there: "frozenset[str]", *, has_repository: bool) -> tuple[str, ...]:
+def _missing_parts(there: frozenset[str], *, has_repository: bool) -> tuple[str, ...]:
     """Return what must not come into being in the root of a workspace, or git would take the root for a repository.
 
     It does as soon as there is no whole `.git`, and a tool that may write there can take `.git/HEAD` away. With a
@@ -295,7 +297,7 @@ def _missing_parts(there: "frozenset[str]", *, has_repository: bool) -> tuple[st
     return ("commondir", free)
 
 
-def git_stamp(root: str) -> "tuple[object, ...]":
+def git_stamp(root: str) -> tuple[object, ...]:
     """Return what changes whenever the answer of `git_places` may."""
     return tuple([_stamp(f"{root}/{name}") for name in (".git", ".git/HEAD", ".git/config", ".git/commondir", *_BARE)])
 
@@ -317,7 +319,7 @@ def _common(directory: str) -> str:
     return os.path.normpath(os.path.join(directory, text)) if text else directory
 
 
-def _git_files_named(files: "list[str]", root: str, home: str) -> "Iterator[str]":
+def _git_files_named(files: list[str], root: str, home: str) -> Iterator[str]:
     """Yield the files and directories that these configuration files name, and those that included ones name."""
     seen: set[str] = set()
     ahead = list(files)
@@ -336,12 +338,12 @@ def _git_files_named(files: "list[str]", root: str, home: str) -> "Iterator[str]
                 ahead.append(path)
 
 
-def _included(files: "list[str]", root: str, home: str) -> "list[str]":
+def _included(files: list[str], root: str, home: str) -> list[str]:
     """Return the files that configuration files name which are there to be read: those that are included, too."""
     return [path for path in _git_files_named(files, root, home) if os.path.isfile(path)]
 
 
-def _started(files: "list[str]", root: str) -> "Iterator[str]":
+def _started(files: list[str], root: str) -> Iterator[str]:
     """Yield the files of the workspace that a configuration has git start: a monitor, a filter, an alias."""
     for file in files:
         for key, value in _values(_read(file)):
@@ -352,7 +354,7 @@ def _started(files: "list[str]", root: str) -> "Iterator[str]":
                         yield path
 
 
-def _values(text: str) -> "Iterator[tuple[str, str]]":
+def _values(text: str) -> Iterator[tuple[str, str]]:
     """Yield the keys of a configuration, without what stands in quotes in their sections, and their values.
 
     A line that git would read otherwise names a file too many.
@@ -375,7 +377,7 @@ def _values(text: str) -> "Iterator[tuple[str, str]]":
                 yield key, plain
 
 
-def _known(paths: "Iterator[str] | tuple[str, ...]", root: str) -> "Iterator[Protection]":
+def _known(paths: Iterator[str] | tuple[str, ...], root: str) -> Iterator[Protection]:
     for path in dict.fromkeys(each for named in paths for each in (named, os.path.realpath(named))):
         if is_under(root, path):  # a directory that holds the workspace: all of it would be protected
             continue
@@ -404,7 +406,7 @@ def _mode(path: str) -> int:
         return 0
 
 
-def _stamp(path: str) -> "tuple[int, ...]":
+def _stamp(path: str) -> tuple[int, ...]:
     try:
         found = os.lstat(path)
     except (OSError, ValueError):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from json.decoder import scanstring  # type: ignore[attr-defined] # the typeshed leaves it out
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -27,7 +27,6 @@ from byleave.policy.toml_spans import place_at
 from byleave.policy.toml_text import read_text
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.policy.toml_spans import Path, Spots, Stretch
 

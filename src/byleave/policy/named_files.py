@@ -3,7 +3,10 @@
 Looks at the disk. What cannot be expanded exactly stays unknown; it is never dropped.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from byleave.core.fs_rules import FsTarget, RefusedPath, is_under
 from byleave.core.match_context import HELD, NEW, NamedFile
@@ -15,7 +18,6 @@ from byleave.shell.syntax.tree import Piece, Word
 from byleave.shell.word_expansion import expanded
 from byleave.workspace.globbing import glob_paths
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -36,7 +38,7 @@ REPOSITORY_PARTS = frozenset([".git", "HEAD", "commondir"])
 # A later name in the same line may lead through a link that these make.
 MAKES_LINKS = frozenset(["ln", "link", "tar", "gtar", "bsdtar", "unzip", "cpio", "7z", "7za", "7zr", "mount"])
 
-_OWN_DIRECTORIES: "dict[tuple[str, ...], str]" = {
+_OWN_DIRECTORIES: dict[tuple[str, ...], str] = {
     ("proc", "self", "cwd"): ".",
     ("proc", "self", "root"): "",
     ("proc", "thread-self", "cwd"): ".",
@@ -69,7 +71,7 @@ def own_place(text: str) -> str | None:
 class FileFinder:
     """Finds the files that the commands of one line name, in one workspace."""
 
-    def __init__(self, root: "Root", programs: "ProgramTables", home: str | None, start: str | None = None) -> None:
+    def __init__(self, root: Root, programs: ProgramTables, home: str | None, start: str | None = None) -> None:
         self._root = root
         self._start = start
         self._programs = programs
@@ -79,7 +81,7 @@ class FileFinder:
         self._lost = False
         self._globs: dict[tuple[tuple[str, ...], str], tuple[list[str], bool] | None] = {}
 
-    def find(self, command: "Command", start: str | None, *, links: bool, shopt: bool) -> tuple[NamedFile, ...]:
+    def find(self, command: Command, start: str | None, *, links: bool, shopt: bool) -> tuple[NamedFile, ...]:
         """Return the files that a command names. `links`: the line makes links; `shopt`: it changes how patterns work.
 
         `start` is where the line starts, canonical.
@@ -95,7 +97,7 @@ class FileFinder:
                         return (*found, NamedFile("...", READ, None), NamedFile("...", WRITE, None))
         return tuple(found)
 
-    def moved_out(self, command: "Command", start: str | None) -> str | None:
+    def moved_out(self, command: Command, start: str | None) -> str | None:
         """Return the option that has the program work outside the workspace, or perhaps; None without one."""
         for option, value in moving_values(command, self._programs):
             if value is None:
@@ -110,7 +112,7 @@ class FileFinder:
                     return option
         return None
 
-    def look_at_moves(self, commands: "Sequence[Command]", start: str | None) -> None:
+    def look_at_moves(self, commands: Sequence[Command], start: str | None) -> None:
         """Note whether every `cd` of the line surely succeeds, and whether one leads to a place not known yet."""
         for command in commands:
             if command.program not in ("cd", "pushd") or len(command.words) != 2:
@@ -121,7 +123,7 @@ class FileFinder:
             if target is None or not bases or not os.path.isdir(os.path.join(bases[0], target)):
                 self._succeeds = False
 
-    def left(self, command: "Command", start: str | None) -> str | None:
+    def left(self, command: Command, start: str | None) -> str | None:
         """Return `cd` where that has a program work outside the workspace which an option could move as well."""
         if not can_be_moved(command):
             return None
@@ -134,7 +136,7 @@ class FileFinder:
             bases = bases[:1]
         return "cd" if any(self._root.relative(base) is None for base in bases) else None
 
-    def other_repository(self, command: "Command", start: str | None, *, makes: bool) -> str | None:
+    def other_repository(self, command: Command, start: str | None, *, makes: bool) -> str | None:
         """Return where git would obey the configuration of another repository than the workspace's own; else None.
 
         That configuration names programs that git runs, and anything that may write the workspace can make one, under
@@ -148,14 +150,14 @@ class FileFinder:
                 return inside
         return None
 
-    def targets(self, forms: "Forms", base: str, *, shopt: bool) -> list[str] | None:
+    def targets(self, forms: Forms, base: str, *, shopt: bool) -> list[str] | None:
         """Return the words that a word may become in the directory `base`; None where that is not known."""
         found = [self._made(form, base, shopt=shopt) for form in forms]
         if not forms or None in found:
             return None
         return list(dict.fromkeys([text for ways in found for words in ways or () for text in words]))
 
-    def _made(self, form: "Form", base: str, *, shopt: bool) -> list[list[str]] | None:
+    def _made(self, form: Form, base: str, *, shopt: bool) -> list[list[str]] | None:
         """Return the words that a form becomes; another way for patterns that stay as they are without a match."""
         if any(piece.kind == "below" for piece in form):
             return [[piece.text for piece in form]]
@@ -180,7 +182,7 @@ class FileFinder:
         self._words_left -= len(words)
         return [words] if exact else [words, [each.text for each in made]]
 
-    def _where(self, piece: "Piece") -> "Piece":
+    def _where(self, piece: Piece) -> Piece:
         """Return the working directory that a variable holds as text; unknown where it cannot be said."""
         if piece.kind != "here" or not piece.text:
             return piece
@@ -193,7 +195,7 @@ class FileFinder:
             self._globs[pattern, base] = glob_paths(pattern, base)
         return self._globs[pattern, base]
 
-    def bases(self, places: "tuple[str, ...] | None", start: str | None) -> tuple[str, ...] | None:
+    def bases(self, places: tuple[str, ...] | None, start: str | None) -> tuple[str, ...] | None:
         """Return the directories of a command, canonical; one that is not there yet by the name it would have."""
         if places is None or start is None:
             return None
@@ -209,7 +211,7 @@ class FileFinder:
             found.append(start if target is None else target.canonical)
         return tuple(found)
 
-    def _variants(self, command: "Command", start: str | None, *, shopt: bool) -> "list[Command]":
+    def _variants(self, command: Command, start: str | None, *, shopt: bool) -> list[Command]:
         """Return the command with its words expanded; several where a variable may have several values."""
         if all(word.text is not None or not word.forms for word in command.words):
             return [command]
@@ -232,7 +234,7 @@ class FileFinder:
                 variants = [[*made, *choice] for made in variants for choice in choices]
         return [command.replace(words=tuple(words)) for words in variants]
 
-    def _choices(self, word: Word, bases: "Sequence[str] | None", *, shopt: bool) -> "Iterator[list[Word]]":
+    def _choices(self, word: Word, bases: Sequence[str] | None, *, shopt: bool) -> Iterator[list[Word]]:
         if any(piece.kind == "process" for form in word.forms for piece in form):
             yield [word]
             return
@@ -252,7 +254,7 @@ class FileFinder:
                     if any(piece.kind == "each" for piece in form) and 1 < len(words) <= MOST_EACH:
                         yield from [[each] for each in words[:-1]]  # one at a time, as the last operand too
 
-    def _resolved(self, command: "Command", named: "PossibleFile", start: str | None) -> "Iterator[NamedFile]":
+    def _resolved(self, command: Command, named: PossibleFile, start: str | None) -> Iterator[NamedFile]:
         text, op = named.text, named.op
         if text is None:
             yield NamedFile("...", op, None, tree=named.tree)
@@ -287,7 +289,7 @@ class FileFinder:
             return base
         return place.canonical if place.directory else os.path.dirname(place.canonical)
 
-    def _at(self, named: "PossibleFile", base: str) -> "Iterator[NamedFile]":
+    def _at(self, named: PossibleFile, base: str) -> Iterator[NamedFile]:
         text, op = named.text or "", named.op
         if text.startswith("~/") and self._home is not None and named.perhaps:  # a program may expand it by itself
             yield from self._at(named.replace(text=f"{self._home}{text[1:]}"), base)
@@ -319,7 +321,7 @@ class FileFinder:
         """Whether a directory is above the workspace or the home: what is lost with it is more than one place."""
         return any(is_under(own, path) and own != path for own in (self._root.path, self._home or self._root.path))
 
-    def _place(self, text: str, base: str, op: str) -> "FsTarget | RefusedPath":
+    def _place(self, text: str, base: str, op: str) -> FsTarget | RefusedPath:
         """Resolve a name; what is deleted is the name itself, not what a link of that name leads to."""
         last = text.rpartition("/")[2]
         if op != DELETE or last in ("", ".", ".."):
@@ -334,7 +336,7 @@ class FileFinder:
         return FsTarget(path, self._root.relative(path), door)
 
 
-def _upwards(path: str, top: str) -> "Iterator[str]":
+def _upwards(path: str, top: str) -> Iterator[str]:
     """Yield a directory and those above it, up to `top`, which is left out."""
     while is_under(path, top) and path != top:
         yield path
@@ -347,19 +349,19 @@ def _may_be_repository(path: str) -> bool:
     return named or all(os.path.lexists(os.path.join(path, name)) for name in ("objects", "refs"))
 
 
-def _repository_at(place: "FsTarget | RefusedPath") -> str:
+def _repository_at(place: FsTarget | RefusedPath) -> str:
     """Return whether a confined run can make a repository there; "" outside of the workspace."""
     if not isinstance(place, FsTarget) or place.relative is None:
         return ""
     return HELD if not place.relative or os.path.lexists(os.path.join(place.canonical, ".git")) else NEW
 
 
-def _could_be_made(place: "FsTarget | RefusedPath") -> bool:
+def _could_be_made(place: FsTarget | RefusedPath) -> bool:
     """Whether there is no such file, in a directory that exists."""
     return isinstance(place, FsTarget) and not place.exists and os.path.isdir(os.path.dirname(place.canonical))
 
 
-def makes_links(command: "Command") -> bool:
+def makes_links(command: Command) -> bool:
     """Whether later names in the line may lead through a link that this command makes."""
     if command.program not in MAKES_LINKS:
         return False
@@ -369,7 +371,7 @@ def makes_links(command: "Command") -> bool:
     return not (packs and not any(word.text is None or "extract" in word.text for word in command.words))
 
 
-def _is_absolute(forms: "Forms") -> bool:
+def _is_absolute(forms: Forms) -> bool:
     """Whether every form starts at the root or at home, so that the working directory does not matter."""
     firsts = [
         next((piece for piece in form if piece.kind != "each" and (piece.text or piece.kind != "literal")), None)

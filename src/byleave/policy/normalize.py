@@ -11,15 +11,19 @@ last of equal entries stays, so that a tie falls as with `append`. Patches compo
 order neighbours are composed (`dedup` aside, which looks at what came before it). Nothing here does input or output.
 """
 
-from byleave.core.access import HOST_LIMITS
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from byleave.core.access import HOST_LIMITS, SIZES, parse_size
+from byleave.core.patterns import pattern_problem
 from byleave.errors import ConfigError
 from byleave.record import Record
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     Tree = dict[str, Any]
     At = tuple[str | int, ...]
@@ -41,7 +45,7 @@ LONGEST_SHOWN = 60  # characters of a value worth repeating
 RULES_STRATEGY = "prepend"  # the stronger layer's rules are asked first
 
 
-def normal_tree(tree: "Mapping[str, Any]", line_of: "LineOf") -> "tuple[Tree, list[tuple[At, ConfigError]]]":
+def normal_tree(tree: Mapping[str, Any], line_of: LineOf) -> tuple[Tree, list[tuple[At, ConfigError]]]:
     """Return the normal form of a checked tree, and the problems that only show here, each with its path."""
     return _Normal(line_of).file(tree)
 
@@ -52,11 +56,11 @@ _MADE = frozenset({"tools", "conversation", "rules", "agents", "servers", "gatew
 class _Normal:
     """Walks one file; `line_of` knows where a path of it is written."""
 
-    def __init__(self, line_of: "LineOf") -> None:
+    def __init__(self, line_of: LineOf) -> None:
         self._line_of = line_of
         self._problems: list[tuple[At, ConfigError]] = []
 
-    def file(self, tree: "Mapping[str, Any]") -> "tuple[Tree, list[tuple[At, ConfigError]]]":
+    def file(self, tree: Mapping[str, Any]) -> tuple[Tree, list[tuple[At, ConfigError]]]:
         tools = {name: self._tool(tool, ("tools", name)) for name, tool in tree.get("tools", {}).items()}
         for name, tool in tree.get("conversation", {}).get("tools", {}).items():
             at: At = ("conversation", "tools", name)
@@ -77,7 +81,7 @@ class _Normal:
             rest["sandbox"] = {key: _path_list(value, ("sandbox", key)) for key, value in tree["sandbox"].items()}
         return {**rest, "tools": tools}, self._problems
 
-    def _tool(self, tool: "Mapping[str, Any]", at: "At") -> "Tree":
+    def _tool(self, tool: Mapping[str, Any], at: At) -> Tree:
         made: Tree = {key: value for key, value in tool.items() if key not in ("access", "sandbox", "command")}
         made |= {LINE: self._line_of(at), AT: at}
         if "command" in tool:
@@ -97,10 +101,8 @@ class _Normal:
             made["access"] = {**self._older(tool["sandbox"], (*at, "sandbox")), LEGACY: True}
         return made
 
-    def _command(self, command: "list[str] | str", at: "At") -> list[str]:
+    def _command(self, command: list[str] | str, at: At) -> list[str]:
         if isinstance(command, str):
-            import shlex
-
             try:
                 command = shlex.split(command)
             except ValueError:
@@ -110,7 +112,7 @@ class _Normal:
             self._problem(at, "the command is empty", 'write the program and its arguments: ["prog", "arg"]')
         return command
 
-    def _agent(self, name: str, agent: "Mapping[str, Any]", at: "At") -> "Tree":
+    def _agent(self, name: str, agent: Mapping[str, Any], at: At) -> Tree:
         made: Tree = {**self._mark(at)}
         self._pattern(name, at)
         if "description" in agent:
@@ -125,7 +127,7 @@ class _Normal:
             made["token"] = [token.lower() for token in made["token"]]
         return made
 
-    def _reach(self, reach: "Mapping[str, Any]", at: "At") -> "Tree":
+    def _reach(self, reach: Mapping[str, Any], at: At) -> Tree:
         made: Tree = {}
         if "servers" in reach:
             made["servers"] = self._names(reach["servers"], (*at, "servers"))
@@ -137,7 +139,7 @@ class _Normal:
                     made[kind][server] = self._names(names, (*at, kind, server))
         return made
 
-    def _names(self, names: "Any", at: "At") -> "Tree":
+    def _names(self, names: Any, at: At) -> Tree:
         strategy, value, where = STRATEGY, names, at
         if isinstance(names, dict):
             strategy, value, where = names["strategy"], names["value"], (*at, "value")
@@ -146,14 +148,12 @@ class _Normal:
         marked = [{"name": name, **self._mark((*where, number))} for number, name in enumerate(value)]
         return {"strategy": strategy, "value": marked, **self._mark(at)}
 
-    def _pattern(self, text: str, at: "At") -> None:
-        from byleave.core.patterns import pattern_problem
-
+    def _pattern(self, text: str, at: At) -> None:
         problem = pattern_problem(text)
         if problem is not None:
             self._problem(at, f"{quoted(text[:LONGEST_SHOWN])}: {problem}", 'write a name, or a glob such as "get_*"')
 
-    def _server(self, _name: str, server: "Mapping[str, Any]", at: "At") -> "Tree":
+    def _server(self, _name: str, server: Mapping[str, Any], at: At) -> Tree:
         made: Tree = {key: server[key] for key in _SERVER_SCALARS if key in server} | self._mark(at)
         if "command" in server:
             made["command"] = [*self._command(server["command"], (*at, "command")), *server.get("args", ())]
@@ -169,17 +169,15 @@ class _Normal:
             }
         return made
 
-    def _server_tool(self, tool: "Mapping[str, Any]", at: "At") -> "Tree":
+    def _server_tool(self, tool: Mapping[str, Any], at: At) -> Tree:
         access = {"access": self._access(tool["access"], (*at, "access"))} if "access" in tool else {}
         return {**access, **self._mark(at)}
 
-    def _shell(self, shell: "Mapping[str, Any]", at: "At") -> "Tree":
+    def _shell(self, shell: Mapping[str, Any], at: At) -> Tree:
         access = {"access": self._access(shell["access"], (*at, "access"))} if "access" in shell else {}
         return {**shell, **access, **self._mark(at)}
 
-    def _sizes(self, limits: "Mapping[str, Any]", at: "At") -> "Tree":
-        from byleave.core.access import SIZES, parse_size
-
+    def _sizes(self, limits: Mapping[str, Any], at: At) -> Tree:
         made = dict(limits)
         for name in (*SIZES, *_GATEWAY_SIZES):
             if name in limits:
@@ -189,7 +187,7 @@ class _Normal:
                     self._problem((*at, name), f"{quoted(limits[name][:LONGEST_SHOWN])} is no size", hint)
         return made
 
-    def _access(self, access: "Mapping[str, Any]", at: "At") -> "Tree":
+    def _access(self, access: Mapping[str, Any], at: At) -> Tree:
         made: Tree = {name: self._rules(access[name], (*at, name)) for name in ACCESS_LISTS if name in access}
         if "commands" in access:
             made["commands"] = {
@@ -198,18 +196,18 @@ class _Normal:
             }
         return made
 
-    def _rules(self, rules: "Any", at: "At", *, strategy: str = STRATEGY) -> "Tree":
+    def _rules(self, rules: Any, at: At, *, strategy: str = STRATEGY) -> Tree:
         value = rules
         if isinstance(rules, dict):
             strategy, value, at = rules["strategy"], rules["value"], (*at, "value")
         marked = [{**rule, **self._mark((*at, number))} for number, rule in enumerate(value)]
         return {"strategy": strategy, "value": marked}
 
-    def _program(self, entry: "Mapping[str, Any]", at: "At") -> "Tree":
+    def _program(self, entry: Mapping[str, Any], at: At) -> Tree:
         lists = {name: _plain_list(entry[name]) for name in ("args", "envs") if name in entry}
         return {**lists, **self._mark(at)}
 
-    def _older(self, sandbox: "Mapping[str, Any]", at: "At") -> "Tree":
+    def _older(self, sandbox: Mapping[str, Any], at: At) -> Tree:
         """Compile the older spelling: what may be read, what may be written, hosts, variables, commands."""
         made: Tree = {}
         files, network = sandbox.get("filesystem", {}), sandbox.get("network", {})
@@ -234,7 +232,7 @@ class _Normal:
             made["commands"] = self._access({"commands": sandbox["commands"]}, at)["commands"]
         return made
 
-    def _older_host(self, text: str, at: "At") -> "Tree":
+    def _older_host(self, text: str, at: At) -> Tree:
         """Read a host of the older spelling, which may also be written as a URL."""
         scheme, mark, rest = text.partition("://")
         host, slash, path = (rest if mark else text).partition("/")
@@ -248,10 +246,10 @@ class _Normal:
             rule["path_prefix"] = f"/{path}"
         return rule
 
-    def _mark(self, at: "At") -> "Tree":
+    def _mark(self, at: At) -> Tree:
         return {LINE: self._line_of(at), AT: at}
 
-    def _problem(self, at: "At", problem: str, hint: str) -> None:
+    def _problem(self, at: At, problem: str, hint: str) -> None:
         self._problems.append((at, ConfigError(problem, hint=hint)))
 
 
@@ -259,11 +257,11 @@ def _is_port(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 5 and 1 <= int(text) <= 65535
 
 
-def _path_list(value: "Any", at: "At") -> "Tree":
+def _path_list(value: Any, at: At) -> Tree:
     return {**_plain_list(value), AT: (*at, "value") if isinstance(value, dict) else at}
 
 
-def _plain_list(value: "Any") -> "Tree":
+def _plain_list(value: Any) -> Tree:
     return value if isinstance(value, dict) else {"strategy": STRATEGY, "value": value}
 
 
@@ -272,7 +270,7 @@ class Item:
 
     __slots__ = ("layer", "tree")
 
-    def __init__(self, tree: "Any", layer: "Any") -> None:
+    def __init__(self, tree: Any, layer: Any) -> None:
         self.tree = tree
         self.layer = layer
 
@@ -289,13 +287,13 @@ class Item:
 class Patch(Record):
     """What one layer, or several composed, do to the list of the weaker ones."""
 
-    front: tuple["Any", ...] = ()
-    back: tuple["Any", ...] = ()
+    front: tuple[Any, ...] = ()
+    back: tuple[Any, ...] = ()
     replaces: bool = False
     distinct: bool = False
 
     @property
-    def items(self) -> tuple["Any", ...]:
+    def items(self) -> tuple[Any, ...]:
         """The whole list, once nothing weaker is left."""
         return (*self.front, *self.back)
 
@@ -303,7 +301,7 @@ class Patch(Record):
 NOTHING = Patch()
 
 
-def patch(strategy: str, items: "Iterable[Any]") -> Patch:
+def patch(strategy: str, items: Iterable[Any]) -> Patch:
     """Return the patch that a configured list stands for."""
     return _MAKERS[strategy](tuple(items))
 
@@ -334,7 +332,7 @@ _MAKERS = {
 }
 
 
-def _frozen(tree: "Any") -> object:
+def _frozen(tree: Any) -> object:
     """Return a tree as a value that can be compared and hashed, less the marks of where it was written."""
     if isinstance(tree, dict):
         return frozenset((key, _frozen(value)) for key, value in tree.items() if not key.startswith("#"))

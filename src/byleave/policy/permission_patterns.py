@@ -5,13 +5,17 @@ its arguments, which is also found behind wrappers and paths. A pattern with `*`
 the agents do. `wide` serves a deny or an ask, `narrow` an allow.
 """
 
+from __future__ import annotations
+
+from shlex import split
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.patterns import glob_problem
+from byleave.core.url import normal_host
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
     Table = dict[str, Any]
 
@@ -31,13 +35,13 @@ class Pattern(Record):
     """What a permission matches. None: no rule says that. `lost` and `stricter` say what is not as it was."""
 
     text: str
-    wide: "Table | None" = None
-    narrow: "Table | None" = None
+    wide: Table | None = None
+    narrow: Table | None = None
     lost: str = ""
     stricter: str = ""
 
 
-def split_rule(text: str) -> "tuple[str, str | None]":
+def split_rule(text: str) -> tuple[str, str | None]:
     """Return the tool and what stands in its parentheses, None without any: `Bash(git status)`."""
     tool, bracket, rest = text.strip().partition("(")
     if not bracket or not rest.endswith(")"):
@@ -82,11 +86,10 @@ def _joined_commands(text: str, spelled: str) -> Pattern:
     return Pattern(text, alone.wide, None, lost, f"its first command is meant by itself: {first}")
 
 
-def _words(spelled: str) -> "list[str] | None":
+def _words(spelled: str) -> list[str] | None:
     """Return the words without their quotes; None where they are not known."""
     if not any(mark in spelled for mark in "\"'\\"):
         return spelled.split(" ")
-    from shlex import split  # only where a pattern has quotes
 
     try:
         return split(spelled)
@@ -94,7 +97,7 @@ def _words(spelled: str) -> "list[str] | None":
         return None
 
 
-def _wide(words: "Sequence[str]", *, prefix: bool) -> "Table":
+def _wide(words: Sequence[str], *, prefix: bool) -> Table:
     program, args = words[0], list(words[1:])
     if prefix and not args:
         return {"command": program}
@@ -104,7 +107,7 @@ def _wide(words: "Sequence[str]", *, prefix: bool) -> "Table":
     return exact
 
 
-def _narrow(words: "Sequence[str]", *, prefix: bool) -> "Table":
+def _narrow(words: Sequence[str], *, prefix: bool) -> Table:
     """A bare program does not cover its options that execute or write; named arguments cover all that follows."""
     program, args = words[0], list(words[1:])
     if prefix and not args:
@@ -114,7 +117,7 @@ def _narrow(words: "Sequence[str]", *, prefix: bool) -> "Table":
     return {"command": program, "args": args}
 
 
-def prefix_pattern(words: "Sequence[Sequence[str]]") -> Pattern:
+def prefix_pattern(words: Sequence[Sequence[str]]) -> Pattern:
     """Return what a list of words matches, each of them one of several."""
     text = " ".join(["|".join(word) for word in words])
     literal = [number for number, word in enumerate(words) if not all(word) or "**" in word]  # no rule spells these
@@ -135,14 +138,14 @@ def prefix_pattern(words: "Sequence[Sequence[str]]") -> Pattern:
     return Pattern(text, _any(wide), None if cut else _any(narrow), stricter, stricter)
 
 
-def _count(words: "Sequence[Sequence[str]]") -> int:
+def _count(words: Sequence[Sequence[str]]) -> int:
     number = 1
     for word in words:
         number *= len(word)
     return number
 
 
-def _any(tables: "Sequence[Table]") -> "Table":
+def _any(tables: Sequence[Table]) -> Table:
     """Return one table for all of them; an `any` in one of them is opened."""
     flat = [inner for table in tables for inner in (table["any"] if set(table) == {"any"} else [table])]
     return flat[0] if len(flat) == 1 else {"any": flat}
@@ -176,7 +179,7 @@ def _call(text: str, server: str, tool: str) -> Pattern:
     return Pattern(text, table, table)
 
 
-def _host(text: str, host: "str | None") -> Pattern:
+def _host(text: str, host: str | None) -> Pattern:
     every: Table = {"operation": "fetch"}
     if host is None or host in ("*", ""):
         return Pattern(text, every, every)
@@ -187,12 +190,10 @@ def _host(text: str, host: "str | None") -> Pattern:
 
 
 def _is_no_host(host: str) -> bool:
-    from byleave.core.url import normal_host  # only where a permission names a host
-
     return "*" in host or normal_host(host) is None
 
 
-def _every_action() -> "Table":
+def _every_action() -> Table:
     kinds = ["execute", "read", "edit", "delete", "move", "search", "fetch"]
     return {"operation": kinds}
 
@@ -243,7 +244,7 @@ def _above(root: str, path: str) -> str:
     return f"/{'/'.join(names)}"
 
 
-def _widened(path: str) -> "list[str]":
+def _widened(path: str) -> list[str]:
     """Return patterns that byleave reads and that match at least as much; what is below a match matches as well."""
     plain = "/".join(["**" if "**" in name else name for name in path.rstrip("/").split("/")])
     return [plain] if plain.endswith("**") else [plain, f"{plain}/**"]
@@ -276,7 +277,7 @@ def _gemini_tool(text: str, tool: str) -> Pattern:
     return Pattern(text, _every_action() if tool == "*" else None, None, "")
 
 
-def gemini_rule_patterns(rule: "Mapping[str, Any]") -> "Iterator[Pattern]":
+def gemini_rule_patterns(rule: Mapping[str, Any]) -> Iterator[Pattern]:
     """Yield what a rule of a policy file matches; conditions that byleave cannot test make an allow none."""
     narrowed = any(name in rule for name in ("argsPattern", "commandRegex", "toolAnnotations", "subagent"))
     narrowed = narrowed or bool(rule.get("modes")) or "interactive" in rule
@@ -290,7 +291,7 @@ def gemini_rule_patterns(rule: "Mapping[str, Any]") -> "Iterator[Pattern]":
             )
 
 
-def _of_gemini_tool(rule: "Mapping[str, Any]", tool: str) -> "Iterator[Pattern]":
+def _of_gemini_tool(rule: Mapping[str, Any], tool: str) -> Iterator[Pattern]:
     if isinstance(server := rule.get("mcpName"), str):
         yield _call(f"{server} {tool}", server, "*" if tool == "*" else tool)
     elif tool == "run_shell_command" and "commandPrefix" in rule:
@@ -368,7 +369,7 @@ def _any_depth(name: str, text: str, *, reads: bool) -> Pattern:
     return Pattern(name, {"path": wide, "ops": _READ if reads else _CHANGE}, narrow, "", stricter)
 
 
-def _crossing(path: str) -> "list[str]":
+def _crossing(path: str) -> list[str]:
     """Return patterns for a path in which `*` matches slashes as well."""
     ways = [""]
     for name in path.split("/"):

@@ -15,7 +15,8 @@ from byleave.core.fs_rules import is_under
 from byleave.errors import ConfigError, ConfigErrors
 from byleave.policy.dirs import hook_settings, real_path
 from byleave.policy.layers import COMMAND_LINE, Layer, read_given_file
-from byleave.policy.normalize import AT, HOST_PATHS, LINE, NOTHING, Item, compose, patch
+from byleave.policy.normalize import AT, HOST_PATHS, LINE, NOTHING, Item, compose, normal_tree, patch
+from byleave.policy.toml_spans import locate
 from byleave.text import quoted
 
 if TYPE_CHECKING:
@@ -116,10 +117,8 @@ def access_layer(tool: str, path: str | None, shown: str | None = None) -> Layer
 
     Its rules are found in the file by line; `shown` is how the user wrote its path.
     """
-    from byleave.policy.diagnostics import check_tree
-    from byleave.policy.normalize import normal_tree
+    from byleave.policy.diagnostics import check_tree  # heavy: for access that a command line adds
     from byleave.policy.parse import parse_tree
-    from byleave.policy.toml_spans import locate
     from byleave.policy.toml_text import parse_toml, read_text
 
     entry: dict[str, Any] = {"source": "local", "runtime": "stdio"}

@@ -10,6 +10,7 @@ and mark mistakes. Nothing here reads or checks a file.
 
 from typing import Annotated, Any, Literal
 
+import msgspec.json
 from msgspec import UNSET, Meta, UnsetType
 
 from byleave.core.access import LARGEST
@@ -602,8 +603,6 @@ IDENTITY = "urn:byleave:schema:config"
 
 def json_schema() -> dict[str, Any]:
     """Return the schema of `ConfigFile`: the same on every call, with the top of the file at the root."""
-    import msgspec.json
-
     definitions = msgspec.json.schema(ConfigFile)["$defs"]
     top = definitions.pop("ConfigFile")
     _say_one_of(definitions["RunRule"], RunRule.one_of)

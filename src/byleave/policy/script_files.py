@@ -4,14 +4,16 @@ Scripts are what a command executes by name, what it gives to an interpreter, an
 read by default. What those files read or import themselves is not followed.
 """
 
+from __future__ import annotations
+
 import os
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from byleave.core.fs_rules import FsTarget
 from byleave.shell.knowledge.program_input import is_interpreter, plain_name
 from byleave.user_files import digest
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -36,7 +38,7 @@ RECIPES = {
 _RECIPE_OPTIONS = ("-f", "--file", "--makefile", "--justfile", "--taskfile", "--rakefile")
 
 
-def scripts_of(line: "CommandLine") -> tuple[str, ...]:
+def scripts_of(line: CommandLine) -> tuple[str, ...]:
     """Return the canonical paths of the scripts that a line runs, as far as it names them."""
     found: list[str] = []
     interprets = False
@@ -53,7 +55,7 @@ def scripts_of(line: "CommandLine") -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _in_directory(part: "MatchPart", argv: tuple[str | None, ...], directory: str) -> "Iterator[str]":
+def _in_directory(part: MatchPart, argv: tuple[str | None, ...], directory: str) -> Iterator[str]:
     name = plain_name(part.name or "")
     operands = [word for word in argv[1:] if word is not None and not word.startswith("-")]
     if is_interpreter(part.name):

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.core.env_rules import MINIMAL_ENVIRONMENT
+from byleave.core.access import limits_of
+from byleave.core.env_rules import MINIMAL_ENVIRONMENT, EnvRule, EnvTable
 from byleave.core.self_protection import is_door
 from byleave.core.suggest import SERVERS
 from byleave.core.url import BadUrl, parse_url
@@ -79,8 +80,6 @@ class ServerConfig(Struct, frozen=True):
     @property
     def limits(self) -> ProcessLimits:
         """What its process may use at most."""
-        from byleave.core.access import limits_of
-
         return limits_of(self.settings)
 
     @property
@@ -304,8 +303,6 @@ def _value_problem(name: str, value: str) -> str | None:
 
 def with_variables(policy: ToolPolicy, server: ServerConfig) -> ToolPolicy:
     """Return what a server may touch, with the variables that are filled in for it: it is never given them as such."""
-    from byleave.core.env_rules import EnvRule, EnvTable
-
     table = policy.access.env
     known = table.rules if isinstance(table, EnvTable) else ()
     names = {rule.name for rule in known}
@@ -378,7 +375,7 @@ def read_gateway(layers: Sequence[Layer], root: str, home: str, problems: Proble
 
 
 def _networks(texts: Sequence[str], layer: Layer, problems: Problems) -> Iterator[Network]:
-    from ipaddress import ip_network
+    from ipaddress import ip_network  # heavy: most servers name no network
 
     for number, text in enumerate(texts):
         at = ("gateway", "trusted_proxies", number)

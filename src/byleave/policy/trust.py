@@ -3,17 +3,20 @@
 Start at `ProjectTrust.trusts`. What trust means for a layer: `policy.compile`. Where it is kept: `store.approvals`.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING, Any
 
 from byleave.core.fs_rules import RefusedPath
 from byleave.errors import ConfigError, UnsafePathError
 from byleave.store.approvals import UNREAD, fingerprint
 from byleave.user_files import digest, digest_file
+from byleave.workspace.openat import walk
+from byleave.workspace.safe_open import Anchor
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from byleave.store.approvals import Approvals, Fingerprint
     from byleave.workspace.resolve import Root
@@ -24,12 +27,12 @@ LARGEST_SCRIPT = 256 << 20  # hashed at every start: about a second
 class ProjectTrust:
     """What the user trusts in one workspace. `scripts` are those that trusted files start: a change ends the trust."""
 
-    def __init__(self, root: "Root", approvals: "Approvals") -> None:
+    def __init__(self, root: Root, approvals: Approvals) -> None:
         self._root = root
         self._approvals = approvals
         self.scripts: set[str] = set()
 
-    def trusts(self, name: str, content: bytes, tree: "Mapping[str, Any]") -> bool:
+    def trusts(self, name: str, content: bytes, tree: Mapping[str, Any]) -> bool:
         """Whether the user trusts this project file with this content."""
         # Scripts are hashed only for content that was trusted once: no other file makes us read gigabytes.
         if not self._approvals.knows(name, digest(content)):
@@ -38,7 +41,7 @@ class ProjectTrust:
         self.scripts.update(script for script, _sha256 in found.scripts)
         return self._approvals.trusts(found)
 
-    def fingerprint(self, name: str, content: bytes, tree: "Mapping[str, Any]") -> "Fingerprint":
+    def fingerprint(self, name: str, content: bytes, tree: Mapping[str, Any]) -> Fingerprint:
         """Return what trusting this project file would mean now."""
         return fingerprint(name, content, tree, self._read_script)
 
@@ -64,11 +67,8 @@ class ProjectTrust:
             os.close(descriptor)
 
 
-def open_project_file(root: "Root", name: str) -> int:
+def open_project_file(root: Root, name: str) -> int:
     """Open a file of the workspace for reading; what leads out of it is refused."""
-    from byleave.workspace.openat import walk
-    from byleave.workspace.safe_open import Anchor
-
     place = root.resolve_input(name)
     if isinstance(place, RefusedPath):
         raise ConfigError(place.problem, hint="keep the configuration in a plain file of the workspace")

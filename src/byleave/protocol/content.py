@@ -3,12 +3,13 @@
 Blocks have MCP's shapes and pass through as they are, also those of kinds we do not know. A plain text is one block.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     Block = dict[str, Any]
 
 RUNNING, WAITING, STOPPED = "running", "waiting", "stopped"
@@ -26,18 +27,18 @@ class Update(Record):
     """What a stateful tool says of itself: `type` is running, waiting or stopped; the rest as it was written."""
 
     type: str
-    content: "Any" = None
-    question: "dict[str, Any] | None" = None
-    result: "Any" = None
+    content: Any = None
+    question: dict[str, Any] | None = None
+    result: Any = None
     error: ToolFailure | None = None
 
 
-def text_block(text: str) -> "Block":
+def text_block(text: str) -> Block:
     """Return the block that a plain text is."""
     return {"type": "text", "text": text}
 
 
-def read_content(content: object) -> "list[Block] | None":
+def read_content(content: object) -> list[Block] | None:
     """Return the blocks that a result holds; None if these are no blocks."""
     if isinstance(content, str):
         return [text_block(content)]
@@ -53,10 +54,10 @@ def _is_block(block: object) -> bool:
     return needed is None or isinstance(block.get(needed[0]), needed[1])
 
 
-_NEEDED: "dict[str, tuple[str, type]]" = {"text": ("text", str), "resource": ("resource", dict)}
+_NEEDED: dict[str, tuple[str, type]] = {"text": ("text", str), "resource": ("resource", dict)}
 
 
-def question_in(blocks: "list[Block]") -> "dict[str, Any] | None":
+def question_in(blocks: list[Block]) -> dict[str, Any] | None:
     """Return the first question among the blocks; it has an id and a text."""
     for block in blocks:
         if block["type"] == "question":
@@ -65,7 +66,7 @@ def question_in(blocks: "list[Block]") -> "dict[str, Any] | None":
     return None
 
 
-def read_question(tree: object) -> "dict[str, Any] | None":
+def read_question(tree: object) -> dict[str, Any] | None:
     """Return a question as it was written, without the word that makes it a block; None if it has no id or no text."""
     if not isinstance(tree, dict) or not isinstance(tree.get("id"), str) or not isinstance(tree.get("text"), str):
         return None
@@ -99,14 +100,14 @@ def read_update(tree: object) -> Update | None:
     return Update(kind, content)
 
 
-def _stopped(tree: "dict[str, Any]", content: object) -> Update | None:
+def _stopped(tree: dict[str, Any], content: object) -> Update | None:
     if tree.get("error") is not None:
         return Update(STOPPED, content, error=read_failure(tree["error"]))
     result = tree.get("result", "")
     return None if read_content(result) is None else Update(STOPPED, content, result=result)
 
 
-def update_tree(update: Update) -> "dict[str, Any]":
+def update_tree(update: Update) -> dict[str, Any]:
     """Return a state as JSON: what is not there is left out."""
     tree: dict[str, Any] = {"type": update.type}
     if update.content is not None:
@@ -120,6 +121,6 @@ def update_tree(update: Update) -> "dict[str, Any]":
     return tree
 
 
-def failure_tree(failure: ToolFailure) -> "dict[str, Any]":
+def failure_tree(failure: ToolFailure) -> dict[str, Any]:
     """Return an error as JSON."""
     return {"message": failure.message, "trace": list(failure.trace), "transient": failure.transient}

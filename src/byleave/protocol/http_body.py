@@ -6,27 +6,29 @@ follows the body stays in `rest`. Chunks are read to the letter, and their exten
 Start at `body_reader`. Writing a body in chunks: `chunk`, `LAST_CHUNK`. Decompressing a whole body: `decoded`.
 """
 
+from __future__ import annotations
+
 import re
 import zlib
+from typing import TYPE_CHECKING, Protocol
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Protocol
 
     from byleave.protocol.http_head import Framing
 
-    class Body(Protocol):
-        """One body that is being read. `done`: it is complete, and `rest` is what came after it."""
 
-        done: bool
-        rest: bytes
+class Body(Protocol):
+    """One body that is being read. `done`: it is complete, and `rest` is what came after it."""
 
-        def take(self, data: bytes) -> bytes:
-            """Return what of the body is in `data`; MalformedBodyError if it cannot be."""
+    done: bool
+    rest: bytes
 
-        def end(self) -> None:
-            """Note that the stream has ended; MalformedBodyError if the body had not."""
+    def take(self, data: bytes) -> bytes:
+        """Return what of the body is in `data`; MalformedBodyError if it cannot be."""
+
+    def end(self) -> None:
+        """Note that the stream has ended; MalformedBodyError if the body had not."""
 
 
 LAST_CHUNK = b"0\r\n\r\n"
@@ -53,7 +55,7 @@ class DecodedTooLargeError(Exception):
     """A decoded body is larger than the limit."""
 
 
-def body_reader(framing: "Framing") -> "Body":
+def body_reader(framing: Framing) -> Body:
     """Return a reader for a body that is framed like this."""
     if framing.chunked:
         return ChunkedBody()
@@ -178,7 +180,7 @@ class ChunkedBody:
         return line[:-2]
 
 
-def decoded(body: bytes, codings: "Sequence[str]", limit: int) -> bytes:
+def decoded(body: bytes, codings: Sequence[str], limit: int) -> bytes:
     """Return the body as it was before the codings, which were applied in this order; never more than `limit` bytes."""
     applied = [coding for coding in codings if coding not in ("", "identity")]
     if len(applied) > MOST_CODINGS:

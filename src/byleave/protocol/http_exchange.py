@@ -14,11 +14,14 @@ and its content coding (`http_body.decoded`), redirects (the callers, each by it
 Start at `ClientExchange.receive`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.protocol.http_body import MalformedBodyError, body_reader
 from byleave.protocol.http_head import UNTIL_CLOSE, BadHead, end_of_head, is_field, list_of, read_response
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -71,7 +74,7 @@ class ClientExchange:
         self._body: Body | None = None
         self._is_over = False
 
-    def receive(self, data: bytes) -> "Iterator[ResponseEvent]":
+    def receive(self, data: bytes) -> Iterator[ResponseEvent]:
         """Yield what `data` completes: interim heads (status below 200), the head, pieces of the body, the end.
 
         The events are the same however the bytes are cut, but for where a body is cut into pieces. A
@@ -95,7 +98,7 @@ class ClientExchange:
             self._is_over = True
             raise
 
-    def receive_eof(self) -> "Iterator[ResponseEvent]":
+    def receive_eof(self) -> Iterator[ResponseEvent]:
         """Yield the end of a body that ends with the stream; a RemoteProtocolError if the response is not complete."""
         if self._is_over:
             return
@@ -121,7 +124,7 @@ class ClientExchange:
             raise RemoteProtocolError("its head is too long")
         return end
 
-    def _take_head(self, raw: bytes) -> "HttpResponseHead":
+    def _take_head(self, raw: bytes) -> HttpResponseHead:
         self._held = bytearray()
         self._heads += 1
         head = read_response(raw, self._method)
@@ -136,7 +139,7 @@ class ClientExchange:
             raise RemoteProtocolError("it has too many interim responses")
         return head
 
-    def _take_body(self, body: "Body", data: bytes) -> "Iterator[ResponseEvent]":
+    def _take_body(self, body: Body, data: bytes) -> Iterator[ResponseEvent]:
         if self._is_over:
             raise RemoteProtocolError("it goes on after its end")
         if not body.done and data:
@@ -156,12 +159,12 @@ class ClientExchange:
         return ResponseEnd(reusable and "close" not in list_of(head.fields, "connection"), _keep_seconds(head.fields))
 
 
-def field_lines(fields: "Iterable[tuple[str, str]]") -> bytes:
+def field_lines(fields: Iterable[tuple[str, str]]) -> bytes:
     """Return fields as they are sent; a LocalProtocolError if one would be read as something else."""
     return "".join([f"{name}: {value}\r\n" for name, value in sendable(fields)]).encode("latin-1")
 
 
-def sendable(fields: "Iterable[tuple[str, str]]") -> "Fields":
+def sendable(fields: Iterable[tuple[str, str]]) -> Fields:
     """Return fields with one character for each byte of their UTF-8; a LocalProtocolError if one cannot be sent."""
     coded = [(name, value.encode("utf-8", "surrogateescape").decode("latin-1").strip(" \t")) for name, value in fields]
     for name, value in coded:
@@ -170,7 +173,7 @@ def sendable(fields: "Iterable[tuple[str, str]]") -> "Fields":
     return tuple(coded)
 
 
-def _keep_seconds(fields: "Fields") -> float | None:
+def _keep_seconds(fields: Fields) -> float | None:
     """Return for how long a connection may wait for its next request: a second less than the server says."""
     for word in list_of(fields, "keep-alive"):
         name, _equals, number = word.partition("=")

@@ -8,14 +8,15 @@ h11: docs/decisions/0008.
 Start at `read_request` and `read_response`. Where a request to the proxy goes: net.proxy_policy.
 """
 
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING, NoReturn
 
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import NoReturn
 
     Fields = tuple[tuple[str, str], ...]
 
@@ -69,7 +70,7 @@ class HttpRequestHead(Record):
     method: str
     target: str
     minor: int
-    fields: "Fields"
+    fields: Fields
     framing: Framing | None
 
     @property
@@ -93,7 +94,7 @@ class HttpResponseHead(Record):
 
     status: int
     phrase: str
-    fields: "Fields"
+    fields: Fields
     framing: Framing | None
     bodiless: bool
 
@@ -157,7 +158,7 @@ def response_head(response: HttpResponseHead, *, framing: Framing | None, keep: 
     )
 
 
-def own_head(status: str, fields: "Iterable[tuple[str, str]]", *, keep: bool) -> bytes:
+def own_head(status: str, fields: Iterable[tuple[str, str]], *, keep: bool) -> bytes:
     """Return the head of a response that the proxy itself gives, such as `403 Forbidden`."""
     return _written(f"HTTP/1.1 {status}", fields, [("Connection", "keep-alive" if keep else "close")])
 
@@ -181,17 +182,17 @@ def is_field(name: str, value: str) -> bool:
     return found is not None and found[1] == name
 
 
-def values_of(fields: "Iterable[tuple[str, str]]", name: str) -> list[str]:
+def values_of(fields: Iterable[tuple[str, str]], name: str) -> list[str]:
     """Return the values of all fields with this (lower-case) name."""
     return [value for field, value in fields if field.lower() == name]
 
 
-def list_of(fields: "Iterable[tuple[str, str]]", name: str) -> list[str]:
+def list_of(fields: Iterable[tuple[str, str]], name: str) -> list[str]:
     """Return the lower-case words of a field that is a list, such as `Connection`."""
     return [word.strip(" \t").lower() for value in values_of(fields, name) for word in value.split(",")]
 
 
-def _split(head: bytes) -> "tuple[str, Fields]":
+def _split(head: bytes) -> tuple[str, Fields]:
     """Return the first line and the fields; every line must end in CR LF and hold no control characters."""
     if not head.endswith(END):
         _refuse("the head has no end: it is cut off or too long, or its lines do not end in CR LF")
@@ -205,7 +206,7 @@ def _split(head: bytes) -> "tuple[str, Fields]":
     return first, tuple([(name, value.strip(" \t")) for name, value in fields])
 
 
-def _request(line: str, fields: "Fields") -> HttpRequestHead:
+def _request(line: str, fields: Fields) -> HttpRequestHead:
     found = _REQUEST_LINE.fullmatch(line)
     if found is None:
         _refuse("the first line is no request of HTTP/1.1")
@@ -220,7 +221,7 @@ def _request(line: str, fields: "Fields") -> HttpRequestHead:
     return HttpRequestHead(method, target, int(minor), fields, _framing(special))
 
 
-def _response(line: str, fields: "Fields", method: str) -> HttpResponseHead:
+def _response(line: str, fields: Fields, method: str) -> HttpResponseHead:
     found = _STATUS_LINE.fullmatch(line)
     if found is None:
         _refuse("the first line is no status of HTTP/1.1")
@@ -229,7 +230,7 @@ def _response(line: str, fields: "Fields", method: str) -> HttpResponseHead:
     return HttpResponseHead(status, found[2] or "", fields, _framing(fields), bodiless)
 
 
-def _framing(fields: "Sequence[tuple[str, str]]") -> Framing | None:
+def _framing(fields: Sequence[tuple[str, str]]) -> Framing | None:
     codings, lengths = values_of(fields, "transfer-encoding"), values_of(fields, "content-length")
     if codings and lengths:
         _refuse("the head has both Content-Length and Transfer-Encoding")
@@ -243,28 +244,28 @@ def _framing(fields: "Sequence[tuple[str, str]]") -> Framing | None:
     return Framing(int(length))
 
 
-def _passed_on(fields: "Fields") -> "Fields":
+def _passed_on(fields: Fields) -> Fields:
     """Return the fields that are meant for the other end."""
     listed = {*list_of(fields, "connection"), *_OWN}
     return tuple([field for field in fields if not _stays(field[0], listed)])
 
 
-def _stays(name: str, listed: "set[str]") -> bool:
+def _stays(name: str, listed: set[str]) -> bool:
     """Whether a field ends here: it is for this connection, or a server may take it for such a one."""
     read = as_servers_read(name)
     return name.lower() in listed or read in listed or read.startswith("proxy-")
 
 
-def _framing_fields(framing: Framing | None) -> "Fields":
+def _framing_fields(framing: Framing | None) -> Fields:
     if framing is None or framing == UNTIL_CLOSE:
         return ()
     return (("Transfer-Encoding", "chunked") if framing.chunked else ("Content-Length", str(framing.length)),)
 
 
-def _written(line: str, *groups: "Iterable[tuple[str, str]]") -> bytes:
+def _written(line: str, *groups: Iterable[tuple[str, str]]) -> bytes:
     lines = [line, *[f"{name}: {value}" for group in groups for name, value in group]]
     return "\r\n".join(lines).encode("latin-1") + END
 
 
-def _refuse(problem: str) -> "NoReturn":
+def _refuse(problem: str) -> NoReturn:
     raise _RefusedError(problem)

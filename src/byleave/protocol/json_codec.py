@@ -3,16 +3,15 @@
 It cannot skip a value, so it splits a message by reading all of it: its parts are values.
 """
 
+from __future__ import annotations
+
 import json
+from typing import Any, NoReturn
 
 from byleave.protocol.jsonrpc import MOST_DEPTH, Codec, RepeatedNameError, is_structure, measure
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
 
-
-def _refuse(name: str) -> "NoReturn":
+def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
@@ -25,7 +24,7 @@ _ENDLESS = float("inf")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _object(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     read = dict(pairs)
     if len(read) != len(pairs):
         raise RepeatedNameError
@@ -36,7 +35,7 @@ _STRICT = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse, pa
 _LENIENT = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 
 
-def _decode(line: bytes) -> "Any":
+def _decode(line: bytes) -> Any:
     text = line.decode()
     is_repeated = False
     try:
@@ -63,7 +62,7 @@ def _may_be_deep(line: bytes) -> bool:
     return False
 
 
-def _encode(tree: "Any") -> bytes:
+def _encode(tree: Any) -> bytes:
     text = _ENCODER.encode(tree)
     try:
         return text.encode()
@@ -71,7 +70,7 @@ def _encode(tree: "Any") -> bytes:
         return json.dumps(tree, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _value(part: "Any") -> "Any":
+def _value(part: Any) -> Any:
     return part
 
 

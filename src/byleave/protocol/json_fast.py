@@ -5,17 +5,18 @@ is hardly longer than its names and values has no room for another member (`_has
 outside of texts, JSON has as many as its objects have names.
 """
 
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from byleave.protocol.json_members import members
 from byleave.protocol.jsonrpc import MOST_DEPTH, VERSION, Codec, Envelope, RepeatedNameError, is_id, measure
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
 _LONG = 4096  # bytes from which on it pays to look which parts are texts
 _STRUCTURES = b"{["
@@ -76,7 +77,7 @@ def envelope(line: bytes) -> Envelope | None:
     return Envelope(raw_id, id_, None, None, result, None)
 
 
-def split(line: "bytes | msgspec.Raw") -> "dict[str, msgspec.Raw]":
+def split(line: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
     """Return the members of an object, each as it is written; `RepeatedNameError` if it gives a name twice itself."""
     try:
         parts = _parts.decode(line)
@@ -88,7 +89,7 @@ def split(line: "bytes | msgspec.Raw") -> "dict[str, msgspec.Raw]":
     return parts
 
 
-def _has_room(length: int, parts: "dict[str, msgspec.Raw]") -> bool:
+def _has_room(length: int, parts: dict[str, msgspec.Raw]) -> bool:
     """Whether an object of that length may hold another member of one of these names, `,"NAME":0` at the least."""
     if not parts:
         return False
@@ -96,42 +97,42 @@ def _has_room(length: int, parts: "dict[str, msgspec.Raw]") -> bool:
     return length - sum(map(len, parts.values())) - sum(names) - 4 * len(names) - 1 >= min(names) + 5
 
 
-def _gives_twice(line: bytes, parts: "dict[str, msgspec.Raw]") -> bool:
+def _gives_twice(line: bytes, parts: dict[str, msgspec.Raw]) -> bool:
     if any(":" in name for name in parts):
         return len(members(line.decode())) != len(parts)
     return line.count(b":") - sum(bytes(part).count(b":") for part in parts.values()) != len(parts)
 
 
-def decode(text: bytes) -> "Any":
+def decode(text: bytes) -> Any:
     """Return what a text says, if every reader reads it alike."""
     if len(text) > _LONG and text[:1] == b"{":
         return open_parts(text, _member)
     return _checked(_any.decode(text), text, MOST_DEPTH)
 
 
-def value(part: msgspec.Raw) -> "Any":
+def value(part: msgspec.Raw) -> Any:
     """Return what a part of a message says, if every reader reads it alike."""
     if len(part) > _LONG and memoryview(part)[0] == _STRUCTURES[0]:  # a file's content is no structure, however long
         return open_parts(part)
     return _value(part, MOST_DEPTH - 1)
 
 
-def _member(name: str, parts: "dict[str, msgspec.Raw]") -> "Any":
+def _member(name: str, parts: dict[str, msgspec.Raw]) -> Any:
     return value(parts[name])
 
 
-def _inner_member(name: str, parts: "dict[str, msgspec.Raw]") -> "Any":
+def _inner_member(name: str, parts: dict[str, msgspec.Raw]) -> Any:
     return _value(parts[name], MOST_DEPTH - 2)
 
 
-def _value(part: msgspec.Raw, most_depth: int) -> "Any":
+def _value(part: msgspec.Raw, most_depth: int) -> Any:
     tree = _any.decode(part)
     if type(tree) is dict or type(tree) is list:
         return _checked(tree, bytes(part), most_depth)
     return tree
 
 
-def _checked(tree: "Any", written: bytes, most_depth: int) -> "Any":
+def _checked(tree: Any, written: bytes, most_depth: int) -> Any:
     if (
         len(written) > 2 * most_depth
         and written.count(b"[") + written.count(b"{") > most_depth
@@ -150,11 +151,11 @@ def _checked(tree: "Any", written: bytes, most_depth: int) -> "Any":
 
 
 def open_parts(
-    text: "bytes | msgspec.Raw",
-    open_part: "Callable[[str, dict[str, msgspec.Raw]], Any]" = _inner_member,
+    text: bytes | msgspec.Raw,
+    open_part: Callable[[str, dict[str, msgspec.Raw]], Any] = _inner_member,
     *,
-    only: "frozenset[str] | None" = None,
-) -> "Any":
+    only: frozenset[str] | None = None,
+) -> Any:
     """Read a long object part by part, and `only` these if given; `open_part` reads the one of a name.
 
     What is no JSON counts before what is too deep, and that before two names.

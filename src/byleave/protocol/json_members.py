@@ -4,12 +4,13 @@ For what a fast decoder does not report: whether a name is given twice, so that 
 and the id of a line that cannot be decoded as a whole.
 """
 
-import json
+from __future__ import annotations
 
-TYPE_CHECKING = False
+import json
+from typing import TYPE_CHECKING, Any
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
 _BLANKS = " \t\n\r"
 
@@ -30,7 +31,7 @@ def members(text: str) -> list[tuple[str, str]]:
         at = _expect(text, at, ",")
 
 
-def leading_members(text: str) -> "Iterator[tuple[str, Any]]":
+def leading_members(text: str) -> Iterator[tuple[str, Any]]:
     """Yield the members that an object begins with, as far as `text` goes; one that breaks off is left out."""
     try:
         at = _expect(text, 0, "{")
@@ -47,7 +48,7 @@ def repeats_a_name(text: str | bytes) -> bool:
     """Whether any object in this JSON gives a name twice; `ValueError` or `RecursionError` if it cannot be read."""
     twice = False
 
-    def look(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
+    def look(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         nonlocal twice
         read = dict(pairs)
         twice = twice or len(read) != len(pairs)
@@ -57,7 +58,7 @@ def repeats_a_name(text: str | bytes) -> bool:
     return twice
 
 
-def _decode(text: str, at: int) -> "tuple[Any, int]":
+def _decode(text: str, at: int) -> tuple[Any, int]:
     return _DECODER.raw_decode(text, at)
 
 

@@ -4,10 +4,12 @@ Names that are given twice, NaN and anything behind the value are refused. `with
 at the end of a list out, as the settings files of several agents have them. Pure.
 """
 
-TYPE_CHECKING = False
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
 _BLANKS = " \t\r\n"
 
@@ -16,7 +18,7 @@ class JsonTextError(ValueError):
     """A text that is no JSON, or that can be read in two ways. Its text goes on behind the name of what was read."""
 
 
-def read_json(text: str) -> "Any":
+def read_json(text: str) -> Any:
     """Return the one value that a text without blanks around it is."""
     try:
         tree, end = _scanner()(text, 0)
@@ -40,7 +42,7 @@ class _Ways:
     parse_int = int
 
     @staticmethod
-    def object_pairs_hook(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
+    def object_pairs_hook(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         read = dict(pairs)
         if len(read) != len(pairs):
             raise JsonTextError("gives a name twice")
@@ -51,7 +53,7 @@ class _Ways:
         raise JsonTextError(f"holds {name}, which is no JSON")
 
 
-def _scanner() -> "Callable[[str, int], tuple[Any, int]]":
+def _scanner() -> Callable[[str, int], tuple[Any, int]]:
     try:
         from _json import make_scanner
     except ImportError:

@@ -16,13 +16,16 @@ a tool; msgspec's (`json_fast.FAST`) in a process that has it. Both give the sam
 Not here: cutting a stream into lines (`lines`), what a method means and which params it has (the integrations).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from byleave.protocol.json_members import leading_members
 from byleave.protocol.lines import MOST_VALUES, TooLong, has_too_many_values
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, TypeGuard
 
     Id = int | str
 
@@ -54,7 +57,7 @@ _TWICE = "the message gives a name twice in one object"
 class RepeatedNameError(ValueError):
     """An object gives a name twice. `read` is what a reader sees that takes the last of both."""
 
-    def __init__(self, read: "Any" = None) -> None:
+    def __init__(self, read: Any = None) -> None:
         super().__init__(_TWICE)
         self.read = read
 
@@ -66,12 +69,12 @@ class Codec(Record):
     what is no JSON, `RepeatedNameError` for a name given twice in what they read, RecursionError beyond `MOST_DEPTH`.
     """
 
-    decode: "Callable[[bytes], Any]"
-    encode: "Callable[[Any], bytes]"
-    split: "Callable[[bytes], dict[str, Any]]"
-    value: "Callable[[Any], Any]"
-    is_structure: "Callable[[Any], bool]"  # whether a part is an object or a list
-    envelope: "Callable[[bytes], Envelope | None]"  # of a message of a usual shape; None if it needs a closer look
+    decode: Callable[[bytes], Any]
+    encode: Callable[[Any], bytes]
+    split: Callable[[bytes], dict[str, Any]]
+    value: Callable[[Any], Any]
+    is_structure: Callable[[Any], bool]  # whether a part is an object or a list
+    envelope: Callable[[bytes], Envelope | None]  # of a message of a usual shape; None if it needs a closer look
 
 
 class Envelope:
@@ -83,7 +86,7 @@ class Envelope:
     __slots__ = ("error", "id", "method", "params", "raw_id", "result")  # no record: one is made for every message
 
     def __init__(  # noqa: PLR0917 -- the members of a message
-        self, raw_id: "Any", id_: "Id | None", method: str | None, params: "Any", result: "Any", error: "Any"
+        self, raw_id: Any, id_: Id | None, method: str | None, params: Any, result: Any, error: Any
     ) -> None:
         self.raw_id = raw_id
         self.id = id_
@@ -96,29 +99,29 @@ class Envelope:
 class Request(Record):
     """A message that needs an answer under its id."""
 
-    id: "Id"
+    id: Id
     method: str
-    params: "Any" = None
+    params: Any = None
 
 
 class Notification(Record):
     method: str
-    params: "Any" = None
+    params: Any = None
 
 
 class Response(Record):
     """An answer: the result, or an error object; never both."""
 
-    id: "Id | None"
-    result: "Any" = None
-    error: "dict[str, Any] | None" = None
+    id: Id | None
+    result: Any = None
+    error: dict[str, Any] | None = None
 
 
 class Malformed(Record):
     """A line that is no message that every reader reads alike. `id` is the one under which to say so, if any."""
 
     problem: str
-    id: "Id | None" = None
+    id: Id | None = None
     number: int = INVALID_REQUEST
     limit: int | None = None  # how long a line may be, where it was longer
 
@@ -126,7 +129,7 @@ class Malformed(Record):
 Message = Request | Notification | Response | Malformed
 
 
-def read_envelope(line: "bytes | TooLong", codec: Codec, *, most_values: int = MOST_VALUES) -> Envelope | Malformed:
+def read_envelope(line: bytes | TooLong, codec: Codec, *, most_values: int = MOST_VALUES) -> Envelope | Malformed:
     """Return the outside of a message."""
     if type(line) is bytes and len(line) < 2 * most_values:  # a value takes two bytes at least
         envelope = codec.envelope(line)
@@ -136,7 +139,7 @@ def read_envelope(line: "bytes | TooLong", codec: Codec, *, most_values: int = M
     return parts if isinstance(parts, Malformed) else _envelope(parts, codec)
 
 
-def read_message(line: "bytes | TooLong", codec: Codec) -> Message:
+def read_message(line: bytes | TooLong, codec: Codec) -> Message:
     """Return a message with all its values."""
     tree = _parts(line, codec.decode, MOST_VALUES)
     if type(tree) is dict and tree.get("jsonrpc") == VERSION and is_id(id_ := tree.get("id")):  # the usual shapes
@@ -154,12 +157,12 @@ def read_message(line: "bytes | TooLong", codec: Codec) -> Message:
     return Notification(read.method, read.params) if read.id is None else Request(read.id, read.method, read.params)
 
 
-def is_blank(line: "bytes | TooLong") -> bool:
+def is_blank(line: bytes | TooLong) -> bool:
     """Whether a line holds nothing at all."""
     return not isinstance(line, TooLong) and not line.strip(_BLANKS)
 
 
-def misspelt(names: "Iterable[str]", known: "frozenset[str]", folded: "frozenset[str]") -> str | None:
+def misspelt(names: Iterable[str], known: frozenset[str], folded: frozenset[str]) -> str | None:
     """Return a name that differs from a known one only in case; `folded` are the known ones, case-folded."""
     for name in names:
         if name not in known and name.casefold() in folded:
@@ -167,7 +170,7 @@ def misspelt(names: "Iterable[str]", known: "frozenset[str]", folded: "frozenset
     return None
 
 
-def measure(tree: "Any") -> tuple[int, int]:
+def measure(tree: Any) -> tuple[int, int]:
     """Return how many names the objects of a tree have together, and how deep it is."""
     names, depth, level = 0, 0, [tree] if type(tree) is dict or type(tree) is list else []
     values: Any
@@ -188,7 +191,7 @@ class _Repeated(dict):  # type: ignore[type-arg]
     """The members of a message that gives a name twice somewhere: only its id is of use."""
 
 
-def _parts(line: "bytes | TooLong", split: "Callable[[bytes], Any]", most_values: int) -> "dict[str, Any] | Malformed":
+def _parts(line: bytes | TooLong, split: Callable[[bytes], Any], most_values: int) -> dict[str, Any] | Malformed:
     """Return the members of the object that a line is."""
     if isinstance(line, TooLong):
         known = _first_id(line.beginning)
@@ -210,7 +213,7 @@ def _parts(line: "bytes | TooLong", split: "Callable[[bytes], Any]", most_values
     return Malformed(f"a message is an object, and this is {what}")
 
 
-def _envelope(parts: "dict[str, Any]", codec: Codec) -> Envelope | Malformed:
+def _envelope(parts: dict[str, Any], codec: Codec) -> Envelope | Malformed:
     try:
         return _checked_envelope(parts, codec)
     except RecursionError:
@@ -219,7 +222,7 @@ def _envelope(parts: "dict[str, Any]", codec: Codec) -> Envelope | Malformed:
         return Malformed("the message is not JSON", number=PARSE_ERROR)
 
 
-def _checked_envelope(parts: "dict[str, Any]", codec: Codec) -> Envelope | Malformed:
+def _checked_envelope(parts: dict[str, Any], codec: Codec) -> Envelope | Malformed:
     value = codec.value
     raw_id = parts.get("id", _ABSENT)
     id_ = None if raw_id is _ABSENT else value(raw_id)
@@ -246,7 +249,7 @@ def _checked_envelope(parts: "dict[str, Any]", codec: Codec) -> Envelope | Malfo
     return Envelope(raw_id, id_, method, params, None, None)
 
 
-def _answer(parts: "dict[str, Any]", codec: Codec, raw_id: "Any", id_: "Id | None") -> Envelope | Malformed:
+def _answer(parts: dict[str, Any], codec: Codec, raw_id: Any, id_: Id | None) -> Envelope | Malformed:
     if raw_id is _ABSENT or ("result" in parts) == ("error" in parts) or (id_ is None and "result" in parts):
         return Malformed("the message has no method, and is no answer either", id_)
     if "error" in parts:
@@ -263,59 +266,57 @@ def _answer(parts: "dict[str, Any]", codec: Codec, raw_id: "Any", id_: "Id | Non
     return Envelope(raw_id, id_, None, None, parts.get("result"), parts.get("error"))
 
 
-def is_id(value: "Any") -> "TypeGuard[Id]":
+def is_id(value: Any) -> TypeGuard[Id]:
     """Whether a value is an id that every reader reads alike."""
     if type(value) is str:
         return len(value) <= LONGEST_ID
     return type(value) is int and -LARGEST_EXACT < value < LARGEST_EXACT
 
 
-def _first_id(beginning: bytes) -> "Id | None":
+def _first_id(beginning: bytes) -> Id | None:
     """Return the id of an object that breaks off, if it comes before the part that made it so long."""
-    from byleave.protocol.json_members import leading_members
-
     for name, value in leading_members(beginning.decode(errors="ignore")):
         if name == "id":
             return value if is_id(value) else None
     return None
 
 
-def _same(part: "Any") -> "Any":
+def _same(part: Any) -> Any:
     return part
 
 
-def is_structure(value: "Any") -> bool:
+def is_structure(value: Any) -> bool:
     """Whether a value is an object or a list."""
     return type(value) is dict or type(value) is list
 
 
-def _unused(_given: "Any") -> "Any":
+def _unused(_given: Any) -> Any:
     raise NotImplementedError
 
 
 _OPENED = Codec(_unused, _unused, _unused, _same, is_structure, _unused)  # for parts that are values already
 
 
-def _line(codec: Codec, tree: "dict[str, Any]") -> bytes:
+def _line(codec: Codec, tree: dict[str, Any]) -> bytes:
     return codec.encode({"jsonrpc": VERSION, **tree}) + b"\n"
 
 
-def write_request(codec: Codec, id_: "Id", method: str, params: "Any") -> bytes:
+def write_request(codec: Codec, id_: Id, method: str, params: Any) -> bytes:
     """Return the line of a request."""
     return _line(codec, {"id": id_, "method": method, "params": params})
 
 
-def write_notification(codec: Codec, method: str, params: "Any" = None) -> bytes:
+def write_notification(codec: Codec, method: str, params: Any = None) -> bytes:
     """Return the line of a notification."""
     return _line(codec, {"method": method} if params is None else {"method": method, "params": params})
 
 
-def write_result(codec: Codec, id_: "Id", result: "Any") -> bytes:
+def write_result(codec: Codec, id_: Id, result: Any) -> bytes:
     """Return the line of an answer."""
     return _line(codec, {"id": id_, "result": result})
 
 
-def write_error(codec: Codec, id_: "Id | None", number: int, message: str, data: "Any" = None) -> bytes:
+def write_error(codec: Codec, id_: Id | None, number: int, message: str, data: Any = None) -> bytes:
     """Return the line that says why there is no answer."""
     error = {"code": number, "message": message}
     return _line(codec, {"id": id_, "error": error if data is None else {**error, "data": data}})

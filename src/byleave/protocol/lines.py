@@ -5,9 +5,13 @@ Sans-IO: feed it what arrived, take what is complete. A line that is too long is
 A line of `[],[],[],...` becomes thirty times its size once it is decoded. `has_too_many_values` says so before.
 """
 
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -30,7 +34,7 @@ class LineBuffer:
         self._held = bytearray()  # one piece of memory, however small the pieces that arrive
         self._skipping = False
 
-    def feed(self, data: bytes) -> "Iterator[bytes | TooLong]":
+    def feed(self, data: bytes) -> Iterator[bytes | TooLong]:
         """Yield every line that `data` completes, without its newline."""
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
@@ -39,13 +43,13 @@ class LineBuffer:
         if start < len(data):
             yield from self._hold(data[start:] if start else data)
 
-    def finish(self) -> "Iterator[bytes | TooLong]":
+    def finish(self) -> Iterator[bytes | TooLong]:
         """Yield what was left without a newline at the end of the stream."""
         if self._held:
             yield bytes(self._held)
         self._clear()
 
-    def _close(self, piece: bytes) -> "Iterator[bytes | TooLong]":
+    def _close(self, piece: bytes) -> Iterator[bytes | TooLong]:
         if self._skipping:
             self._clear()
             return
@@ -57,7 +61,7 @@ class LineBuffer:
         self._clear()
         yield line
 
-    def _hold(self, piece: bytes) -> "Iterator[bytes | TooLong]":
+    def _hold(self, piece: bytes) -> Iterator[bytes | TooLong]:
         if self._skipping:
             return
         if len(self._held) + len(piece) > self._limit:
@@ -82,7 +86,6 @@ def has_too_many_values(line: bytes, most: int = MOST_VALUES) -> bool:
     """Whether a line of JSON holds more values than are decoded; counted outside of its texts, in linear time."""
     if len(line) < 2 * most or _marks(line) <= most:  # a value takes two bytes at least
         return False
-    import re  # heavy for a process that is started for one line, and nearly no line comes here
 
     plain = line.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in line else line
     return plain.count(b'"') > 2 * most or _marks(re.sub(rb'"[^"]*"', b"", plain)) > most

@@ -4,10 +4,13 @@ Sans-IO: feed `EventReader` what arrived, take the events that are complete. It 
 bounded length. `message_event` and `endpoint_event` write the events of the gateway's own streams.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.protocol.lines import LineBuffer, TooLong
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -42,7 +45,7 @@ class EventReader:
         self._id: str | None = None
         self._skipping = False  # the rest of an event that is too long
 
-    def feed(self, data: bytes) -> "Iterator[Event | TooLong]":
+    def feed(self, data: bytes) -> Iterator[Event | TooLong]:
         """Yield every event that `data` completes, in place of one that is too long only that it was."""
         if self._start is not None:
             data = self._first(data)
@@ -130,7 +133,7 @@ _MESSAGE = b"event: message\ndata: "
 _ENDPOINT = b"event: endpoint\ndata: "
 
 
-def message_event(parts: "Iterable[bytes]") -> list[bytes]:
+def message_event(parts: Iterable[bytes]) -> list[bytes]:
     """Return the pieces of the event that carries one message.
 
     A line end would end the event's line, and what follows could pass for an event of its own. In JSON it can only

@@ -7,6 +7,10 @@ that is said after the end is heard.
 The messages are described in docs/protocol.md.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.protocol.content import STOPPED, ToolFailure, Update, read_content, read_failure, read_update
 from byleave.protocol.jsonrpc import (
     INVALID_PARAMS,
@@ -26,10 +30,8 @@ from byleave.protocol.jsonrpc import (
 from byleave.protocol.lines import LineBuffer, TooLong
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
 
     from byleave.protocol import jsonrpc
     from byleave.protocol.jsonrpc import Message
@@ -52,9 +54,9 @@ METHODS = (*ALIASES.values(), *(f"http.{verb}" for verb in _VERBS), "process.run
 class ToolRequest(Record):
     """A request of the tool's. `params` is always an object."""
 
-    id: "Id"
+    id: Id
     method: str
-    params: "Mapping[str, Any]"
+    params: Mapping[str, Any]
 
 
 class RequestCancelled(Record):
@@ -63,8 +65,8 @@ class RequestCancelled(Record):
     `asked` is the id of the cancellation, if the tool sent it as a request that needs an answer itself.
     """
 
-    id: "Id"
-    asked: "Id | None" = None
+    id: Id
+    asked: Id | None = None
 
 
 class BadMessage(Record):
@@ -77,7 +79,7 @@ class BadMessage(Record):
 class Finished(Record):
     """The tool has done its work."""
 
-    content: "list[dict[str, Any]]"
+    content: list[dict[str, Any]]
 
 
 class Failed(Record):
@@ -95,7 +97,7 @@ class StateChanged(Record):
 ToolMessage = ToolRequest | RequestCancelled | BadMessage | Finished | Failed | StateChanged
 
 # What the tool may send, and where the conversation stands then. What is not here is ignored.
-NEXT_OF_HOST: "dict[tuple[str, type], str]" = {
+NEXT_OF_HOST: dict[tuple[str, type], str] = {
     (TALKING, ToolRequest): TALKING,
     (TALKING, RequestCancelled): TALKING,
     (TALKING, BadMessage): TALKING,
@@ -113,21 +115,21 @@ class HostSide:
         self._codec = codec
         self._lines = LineBuffer(limit=limit)
 
-    def receive(self, data: bytes) -> "Iterator[ToolMessage]":
+    def receive(self, data: bytes) -> Iterator[ToolMessage]:
         """Yield what the tool said. Nothing after its result or error, however much more there is."""
         for line in self._lines.feed(data):
             heard = None if self.state == OVER else self._heard(line)
             if heard is not None:
                 yield heard
 
-    def end(self) -> "Iterator[ToolMessage]":
+    def end(self) -> Iterator[ToolMessage]:
         """Yield what a last line says that has no newline: the tool has closed its output."""
         for line in self._lines.finish():
             heard = None if self.state == OVER else self._heard(line)
             if heard is not None:
                 yield heard
 
-    def _heard(self, line: "bytes | TooLong") -> ToolMessage | None:
+    def _heard(self, line: bytes | TooLong) -> ToolMessage | None:
         if is_blank(line):
             return None
         heard = self._understood(read_message(line, self._codec))
@@ -142,7 +144,7 @@ class HostSide:
         self.state = OVER if ended else following
         return heard
 
-    def _understood(self, message: "Message") -> ToolMessage | None:
+    def _understood(self, message: Message) -> ToolMessage | None:
         if isinstance(message, Malformed):
             data = None if message.limit is None else {"limit": message.limit}
             number = message.number if message.number == INVALID_PARAMS else INVALID_REQUEST
@@ -178,29 +180,29 @@ class HostSide:
         return None
 
     @staticmethod
-    def _gives_up(params: "Any") -> RequestCancelled | None:
+    def _gives_up(params: Any) -> RequestCancelled | None:
         named = params if isinstance(params, dict) else {}
         id_ = named.get("request_id", named.get("id"))
         return RequestCancelled(id_) if isinstance(id_, int | str) and not isinstance(id_, bool) else None
 
-    def _bad(self, id_: "Id | None", problem: str, number: int = INVALID_REQUEST, data: "Any" = None) -> BadMessage:
+    def _bad(self, id_: Id | None, problem: str, number: int = INVALID_REQUEST, data: Any = None) -> BadMessage:
         return BadMessage(write_error(self._codec, id_, number, problem, data))
 
-    def init(self, tool: "Mapping[str, Any]", context: "Mapping[str, Any]", methods: "Sequence[str]") -> bytes:
+    def init(self, tool: Mapping[str, Any], context: Mapping[str, Any], methods: Sequence[str]) -> bytes:
         """Return the first line: what the tool is to do, and what it may ask for."""
         self.state = TALKING
         params = {"tool": tool, "protocol_version": PROTOCOL_VERSION, "methods": list(methods), "context": context}
         return write_notification(self._codec, "init", params)
 
-    def answer(self, id_: "Id", result: "Any") -> bytes:
+    def answer(self, id_: Id, result: Any) -> bytes:
         """Return the line that answers a request."""
         return write_result(self._codec, id_, result)
 
-    def refuse(self, id_: "Id", number: int, message: str, data: "Any" = None) -> bytes:
+    def refuse(self, id_: Id, number: int, message: str, data: Any = None) -> bytes:
         """Return the line that says why a request was not done."""
         return write_error(self._codec, id_, number, message, data)
 
-    def pending(self, id_: "Id", reason: str) -> bytes:
+    def pending(self, id_: Id, reason: str) -> bytes:
         """Return the line that says why an answer takes its time."""
         return write_notification(self._codec, "pending", {"request_id": id_, "reason": reason})
 
@@ -208,26 +210,26 @@ class HostSide:
         """Return the line that asks the tool to stop."""
         return write_notification(self._codec, "cancel")
 
-    def apply(self, given: "Any") -> bytes:
+    def apply(self, given: Any) -> bytes:
         """Return the line that carries input, or the answer to a question, to a stateful tool."""
         return write_notification(self._codec, "apply", {"input": given})
 
 
-def _finished(params: "Mapping[str, Any]") -> ToolMessage | None:
+def _finished(params: Mapping[str, Any]) -> ToolMessage | None:
     content = read_content(params.get("content"))
     return None if content is None else Finished(content)
 
 
-def _failed(params: "Mapping[str, Any]") -> ToolMessage:
+def _failed(params: Mapping[str, Any]) -> ToolMessage:
     return Failed(read_failure(params))
 
 
-def _changed(params: "Mapping[str, Any]") -> ToolMessage | None:
+def _changed(params: Mapping[str, Any]) -> ToolMessage | None:
     update = read_update(params)
     return None if update is None else StateChanged(update)
 
 
-_FINAL: "dict[str, Callable[[Mapping[str, Any]], ToolMessage | None]]" = {
+_FINAL: dict[str, Callable[[Mapping[str, Any]], ToolMessage | None]] = {
     "result": _finished,
     "error": _failed,
     "state": _changed,
@@ -238,32 +240,32 @@ class Init(Record):
     """What a tool is to do: its name, the arguments of this call, answers to its questions, and its options."""
 
     name: str
-    arguments: "Mapping[str, Any]"
-    answers: "Mapping[str, Any]"
-    options: "Mapping[str, Any]"
+    arguments: Mapping[str, Any]
+    answers: Mapping[str, Any]
+    options: Mapping[str, Any]
     protocol_version: str
     methods: tuple[str, ...] = ()
-    context: "Mapping[str, Any] | None" = None
+    context: Mapping[str, Any] | None = None
 
 
 class RequestAnswered(Record):
-    id: "Id | None"
-    result: "Any"
+    id: Id | None
+    result: Any
 
 
 class RequestRefused(Record):
     """A request was not done: the protocol's number, and a sentence."""
 
-    id: "Id | None"
+    id: Id | None
     number: int
     message: str
-    data: "Any" = None
+    data: Any = None
 
 
 class PendingNotice(Record):
     """An answer takes its time, because a person is being asked."""
 
-    id: "Any"
+    id: Any
     reason: str
 
 
@@ -272,7 +274,7 @@ class CancelNotice(Record):
 
 
 class Applied(Record):
-    input: "Any"
+    input: Any
 
 
 class Wrong(Record):
@@ -283,7 +285,7 @@ class Wrong(Record):
 
 HostMessage = Init | RequestAnswered | RequestRefused | PendingNotice | CancelNotice | Applied | Wrong
 
-NEXT_OF_TOOL: "dict[tuple[str, type], str]" = {
+NEXT_OF_TOOL: dict[tuple[str, type], str] = {
     (SILENT, Init): TALKING,
     (SILENT, CancelNotice): SILENT,
     (TALKING, RequestAnswered): TALKING,
@@ -303,7 +305,7 @@ class ToolSide:
         self._lines = LineBuffer(limit=limit)
         self._last = 0
 
-    def receive(self, data: bytes) -> "Iterator[HostMessage]":
+    def receive(self, data: bytes) -> Iterator[HostMessage]:
         """Yield what the host said. What it should not say is a `Wrong`; notices we do not know are passed over."""
         for line in self._lines.feed(data):
             message = None if self.state == OVER or is_blank(line) else _host_message(read_message(line, self._codec))
@@ -319,36 +321,36 @@ class ToolSide:
         self.state = following
         return message
 
-    def request(self, method: str, params: "Mapping[str, Any]") -> "tuple[int, bytes]":
+    def request(self, method: str, params: Mapping[str, Any]) -> tuple[int, bytes]:
         """Return the id of a new request, and its line."""
         self._last += 1
         return self._last, write_request(self._codec, self._last, method, params)
 
-    def give_up(self, id_: "Id") -> bytes:
+    def give_up(self, id_: Id) -> bytes:
         """Return the line that says that an answer is not needed any more."""
         return write_notification(self._codec, "cancel", {"request_id": id_})
 
-    def result(self, content: "Any") -> bytes:
+    def result(self, content: Any) -> bytes:
         """Return the last line of a tool that did its work; what cannot be written is an error, and ends nothing."""
         line = write_notification(self._codec, "result", {"content": content})
         self.state = OVER
         return line
 
-    def error(self, message: str, trace: "Sequence[str]" = (), *, transient: bool = False) -> bytes:
+    def error(self, message: str, trace: Sequence[str] = (), *, transient: bool = False) -> bytes:
         """Return the last line of a tool that failed."""
         params = {"message": message, "trace": list(trace), "transient": transient}
         line = write_notification(self._codec, "error", params)
         self.state = OVER
         return line
 
-    def update(self, update: "Mapping[str, Any]") -> bytes:
+    def update(self, update: Mapping[str, Any]) -> bytes:
         """Return the line that says how a stateful tool stands."""
         line = write_notification(self._codec, "state", update)
         self.state = OVER if update.get("type") == STOPPED else self.state
         return line
 
 
-def _host_message(message: "Message") -> HostMessage | None:
+def _host_message(message: Message) -> HostMessage | None:
     if isinstance(message, Malformed):
         return Wrong(message.problem)
     if isinstance(message, Response):
@@ -362,7 +364,7 @@ def _host_message(message: "Message") -> HostMessage | None:
     return None if read is None else read(message.params if isinstance(message.params, dict) else {})
 
 
-def _init(params: "Mapping[str, Any]") -> HostMessage:
+def _init(params: Mapping[str, Any]) -> HostMessage:
     tool = params.get("tool")
     tables = [tool.get(name, {}) for name in ("arguments", "answers", "options")] if isinstance(tool, dict) else []
     if (
@@ -384,11 +386,11 @@ def _init(params: "Mapping[str, Any]") -> HostMessage:
     )
 
 
-def _pending(params: "Mapping[str, Any]") -> HostMessage:
+def _pending(params: Mapping[str, Any]) -> HostMessage:
     return PendingNotice(params.get("request_id"), str(params.get("reason", "")))
 
 
-_NOTICES: "dict[str, Callable[[Mapping[str, Any]], HostMessage]]" = {
+_NOTICES: dict[str, Callable[[Mapping[str, Any]], HostMessage]] = {
     "init": _init,
     "pending": _pending,
     "cancel": lambda _params: CancelNotice(),

@@ -8,7 +8,10 @@ sandbox       starts programs: Sandbox for users of the library, ToolSandbox for
 diagnose/     what a traced program was refused, and which rule would allow it
 """
 
-TYPE_CHECKING = False
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from byleave.sandbox.sandbox import Sandbox
 

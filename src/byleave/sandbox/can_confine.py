@@ -4,16 +4,18 @@ Cheap where it is asked at every call: what this machine can do is found out onc
 everything but start a program, and remembered until the machine starts anew (`machine_stamp`).
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from byleave.errors import ByleaveError, StateError
 from byleave.sandbox.machine_stamp import machine_stamp
 from byleave.text import shown
 from byleave.user_files import make_private_directory, read_private, write_private
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.policy.live_policy import LivePolicy
     from byleave.policy.load import Workspace
@@ -25,7 +27,7 @@ _TRY_AGAIN = 300.0  # seconds; a person may have changed the machine's settings 
 _NAMESPACES, _BWRAP, _LANDLOCK = "namespaces", "bwrap", "landlock"  # as in sandbox.linux.backends
 
 
-def can_confine(policy: "LivePolicy", workspace: "Workspace", agent: str | None = None) -> str | None:
+def can_confine(policy: LivePolicy, workspace: Workspace, agent: str | None = None) -> str | None:
     """Return None if the commands of an agent can be confined here as the policy says, else why not, in a sentence.
 
     Where namespaces work, every policy can be held. Elsewhere a plan is made, and what is there has to hold it.

@@ -4,11 +4,13 @@ An agent that puts itself, or what it starts, into a sandbox of its own changes 
 what was found out by trying holds for both.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from byleave.user_files import digest
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,7 +25,7 @@ def machine_stamp() -> str:
     return digest("\n".join(parts).encode())[:32]
 
 
-def _facts() -> "Iterator[str]":
+def _facts() -> Iterator[str]:
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/osrelease"):
         yield _content(path) or os.urandom(8).hex()  # where that cannot be read, nothing is remembered
     yield _content("/proc/sys/user/max_user_namespaces")

@@ -17,16 +17,17 @@ anywhere. Two looks in a row that miss nothing and find the same, all of it stop
 Start at `StoppedProcesses`.
 """
 
+from __future__ import annotations
+
 import os
 import time
+from typing import TYPE_CHECKING, Any, Self
 
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
-    from typing import Any, Self
 
     from byleave.store.live_runs import RunRoot
 
@@ -55,7 +56,7 @@ def process_facts(pid: int | str) -> ProcessFacts | None:
     return ProcessFacts(fields[0], int(fields[1]), int(fields[19])) if len(fields) > 19 else None
 
 
-def is_running(root: "RunRoot") -> bool:
+def is_running(root: RunRoot) -> bool:
     """Whether the first process of a command is there, and no later one with its number."""
     found = process_facts(root.pid)
     return found is not None and found.started == root.started and found.state not in _GONE
@@ -72,7 +73,7 @@ class StoppedProcesses:
         self._ptrace.restype = ctypes.c_long
         self._tasks: dict[int, int | None] = {}  # what is stopped, by the signal that it has not got yet; None: not yet
 
-    def stop(self, roots: "Sequence[RunRoot]", until: float) -> bool:
+    def stop(self, roots: Sequence[RunRoot], until: float) -> bool:
         """Stop all processes of these commands; False if that was not possible until then: end this process."""
         before: AbstractSet[int] | None = None
         last = _Look()
@@ -89,7 +90,7 @@ class StoppedProcesses:
             time.sleep(_NAP)
         return False
 
-    def _trace(self, task: int, started: int, process: int, root: "RunRoot") -> bool:
+    def _trace(self, task: int, started: int, process: int, root: RunRoot) -> bool:
         """Begin to trace a thread, and have it stop; False if it turns out to be another's."""
         if self._ptrace(_SEIZE, task, None, _NEW_ONES) != 0:
             return True  # it has ended, it is ours from its birth, or it cannot be traced: the next look shows
@@ -130,7 +131,7 @@ class _Look:
         self.settled: set[int] = set()  # what belongs to no command, and what had ended: its end means nothing
 
     @classmethod
-    def take(cls, roots: "Sequence[RunRoot]", last: "_Look") -> "Self":
+    def take(cls, roots: Sequence[RunRoot], last: _Look) -> Self:
         """Look at the machine; the last look says which processes have nothing to do with the commands."""
         look = cls()
         look._read_table(last)
@@ -146,7 +147,7 @@ class _Look:
         look.settled |= look.table.keys() - inside
         return look
 
-    def _read_table(self, last: "_Look") -> None:
+    def _read_table(self, last: _Look) -> None:
         for name in os.listdir("/proc"):
             if name.isdigit():
                 pid = int(name)
@@ -162,7 +163,7 @@ class _Look:
                     self.table[pid] = now
 
     def _find_tasks(
-        self, todo: list[int], children: "Mapping[int, list[int]]", root: "RunRoot", last: "_Look", inside: set[int]
+        self, todo: list[int], children: Mapping[int, list[int]], root: RunRoot, last: _Look, inside: set[int]
     ) -> None:
         """Find the threads of a command, without those of our launcher."""
         while todo:
@@ -184,7 +185,7 @@ class _Look:
                     self.settled.add(int(thread))
 
 
-def _programs(children: "Mapping[int, list[int]]", root: "RunRoot") -> list[int]:
+def _programs(children: Mapping[int, list[int]], root: RunRoot) -> list[int]:
     """Return the processes of a command that our launcher has started."""
     level = len(_numbers(root.pid))
     found: list[int] = []
@@ -203,7 +204,7 @@ def _numbers(pid: int) -> list[bytes]:
     return []
 
 
-def _descends(pid: int, started: int, root: "RunRoot") -> bool:
+def _descends(pid: int, started: int, root: RunRoot) -> bool:
     """Whether a process is still the one that was seen, and one of this command."""
     facts = process_facts(pid)
     known = facts is not None and facts.started == started

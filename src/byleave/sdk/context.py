@@ -4,23 +4,26 @@ The same resolver and the same tables as the host's. A check is a courtesy that 
 host enforce the same policy without it.
 """
 
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.access import COOPERATIVE, Access, with_defaults
 from byleave.core.command_rules import CommandRule, CommandTable, args_problem
 from byleave.core.decision import ALLOW
 from byleave.core.env_rules import EnvRule, EnvTable, name_problem
 from byleave.core.fs_rules import NO_FS_RULE, WRITES, FsRule, FsTable, FsTarget, RefusedPath, fs_rule, is_under
+from byleave.core.net_rules import NetRule, NetTable
 from byleave.core.paths import collapse, refuse_input
 from byleave.core.protected import Protected, Protection, resolved_places
 from byleave.errors import FsAccessError, InputError
 from byleave.text import quoted, sentence_list, shown
 from byleave.workspace.resolve import Root
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
-    from byleave.core.net_rules import NetRule, NetTable
 
 _ACTIONS = ("run", "format_arguments")
 _HINT = "pass on the context exactly as the host wrote it"
@@ -37,10 +40,8 @@ class Context:
         self._protected: Protected | None = None
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> "Context":
+    def from_json(cls, text: str | bytes) -> Context:
         """Read the context as the host writes it; anything unexpected is an error, never a wider access."""
-        import json
-
         try:
             tree = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
         except (ValueError, RecursionError):
@@ -48,7 +49,7 @@ class Context:
         return cls.from_tree(tree)
 
     @classmethod
-    def from_tree(cls, tree: object) -> "Context":
+    def from_tree(cls, tree: object) -> Context:
         """Read the context from its JSON object."""
         if not isinstance(tree, dict) or not isinstance(tree.get("root"), str):
             raise InputError("the context has no root", hint=_HINT)
@@ -150,7 +151,7 @@ class _Reader:
             commands=None if commands is None else _commands(commands),
         )
 
-    def _fs(self, tree: "Mapping[str, Any]") -> FsRule:
+    def _fs(self, tree: Mapping[str, Any]) -> FsRule:
         path = _path(tree)
         for name in ("external", "read", "write", "create", "update", "delete", "execute"):
             _checked(tree, name, bool)
@@ -175,14 +176,14 @@ class _Reader:
         return "has an approved target that holds the workspace" if is_under(self._root, target) else None
 
 
-def _rules(tree: "Mapping[str, Any]", name: str) -> "list[dict[str, Any]]":
+def _rules(tree: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     rules = _checked(tree, name, list) or []
     if not all(isinstance(rule, dict) for rule in rules):
         raise InputError(f"access.{name} must be a list of rules", hint=_HINT)
     return rules
 
 
-def _path(tree: "Mapping[str, Any]") -> str:
+def _path(tree: Mapping[str, Any]) -> str:
     """Return the path of a file rule, collapsed; it has two spellings, and must not say two things."""
     paths = {_text(tree, name) for name in ("path", "lexical_path") if name in tree}
     if len(paths) != 1:
@@ -194,10 +195,9 @@ def _path(tree: "Mapping[str, Any]") -> str:
     return lexical
 
 
-def _net(rules: "list[dict[str, Any]]") -> "NetTable | None":
+def _net(rules: list[dict[str, Any]]) -> NetTable | None:
     if not rules:
         return None
-    from byleave.core.net_rules import NetTable
 
     try:
         return NetTable([_net_rule(rule) for rule in rules])
@@ -205,9 +205,7 @@ def _net(rules: "list[dict[str, Any]]") -> "NetTable | None":
         raise InputError("a network rule of the context cannot be used", hint=_HINT) from None
 
 
-def _net_rule(tree: "Mapping[str, Any]") -> "NetRule":
-    from byleave.core.net_rules import NetRule
-
+def _net_rule(tree: Mapping[str, Any]) -> NetRule:
     scheme, port = _checked(tree, "scheme", str), _checked(tree, "port", int)
     if port is not None and not 0 < port < 65536:
         raise InputError(f"{port} is no port", hint=_HINT)
@@ -221,7 +219,7 @@ def _net_rule(tree: "Mapping[str, Any]") -> "NetRule":
     )
 
 
-def _env(tree: "Mapping[str, Any]") -> EnvRule:
+def _env(tree: Mapping[str, Any]) -> EnvRule:
     name = _text(tree, "name")
     problem = name_problem(name)
     if problem is not None:
@@ -235,7 +233,7 @@ def _commands(tree: object) -> CommandTable:
     return CommandTable([CommandRule(program, _args(entry)) for program, entry in tree.items()])
 
 
-def _args(entry: "Mapping[str, Any]") -> tuple[tuple[str, ...], ...] | None:
+def _args(entry: Mapping[str, Any]) -> tuple[tuple[str, ...], ...] | None:
     """Return the argument lists of one program; None, and no list at all, mean any arguments."""
     lists = _checked(entry, "args", list)
     if lists is None:
@@ -246,14 +244,14 @@ def _args(entry: "Mapping[str, Any]") -> tuple[tuple[str, ...], ...] | None:
     return tuple(tuple(given) for given in lists)
 
 
-def _text(tree: "Mapping[str, Any]", name: str) -> str:
+def _text(tree: Mapping[str, Any], name: str) -> str:
     value = tree.get(name)
     if not isinstance(value, str):
         raise InputError(f"a rule of the context lacks its {name}", hint=_HINT)
     return value
 
 
-def _checked(tree: "Mapping[str, Any]", name: str, kind: type) -> "Any":
+def _checked(tree: Mapping[str, Any], name: str, kind: type) -> Any:
     """Return a value that may be absent or null; of another type than `kind`, it is refused."""
     value = tree.get(name)
     if value is not None and type(value) is not kind:  # not isinstance: `true` is no port
@@ -264,7 +262,7 @@ def _checked(tree: "Mapping[str, Any]", name: str, kind: type) -> "Any":
 _KINDS = {bool: "boolean", int: "number", str: "text", list: "list"}
 
 
-def _no_duplicates(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuse an object that says one thing twice: readers would disagree about it."""
     tree = dict(pairs)
     if len(tree) != len(pairs):

@@ -13,6 +13,11 @@ nothing else; "all" allows everything there is in the harness.
 files, servers and programs are made up, and no action is ever approved. For tests: no tool loads this module.
 """
 
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.action import SUBSTITUTE, EnvAction
 from byleave.core.command_rules import CommandTable
 from byleave.core.redact import Redactor, SecretFilter
@@ -30,6 +35,7 @@ from byleave.protocol.vfs import BadMessage, Failed, Finished, HostSide, Request
 from byleave.record import Record
 from byleave.sdk.tool import Tool
 from byleave.sdk.vfs import Host
+from byleave.sdk.vfs_async import AsyncHost
 from byleave.sdk.vfs_conversation import ToolConversation
 from byleave.sdk.vfs_results import Completed, HttpReply, QuestionAsked
 from byleave.store.approvals import Approvals
@@ -47,10 +53,8 @@ from byleave.toolhost.process_methods import ProcessMethods
 from byleave.user_files import ParseCache
 from byleave.workspace.in_memory import ProjectInMemory
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
     Program = Completed | str | Callable[[list[str]], Completed | str]
     Page = HttpReply | str | bytes | Callable[[HttpRequest], HttpReply | str | bytes]
@@ -65,13 +69,13 @@ class World(Record):
     """All that a tool under test may reach: files, variables, servers and programs; and what of it is allowed."""
 
     project: ProjectInMemory
-    access: "Mapping[str, Any] | None"
-    env: "Mapping[str, str]"
-    http: "Mapping[str, Page]"
-    programs: "Mapping[str, Program]"
+    access: Mapping[str, Any] | None
+    env: Mapping[str, str]
+    http: Mapping[str, Page]
+    programs: Mapping[str, Program]
 
 
-def open_access(http: "Mapping[str, Page]", programs: "Mapping[str, Program]") -> "dict[str, Any]":
+def open_access(http: Mapping[str, Page], programs: Mapping[str, Program]) -> dict[str, Any]:
     """Return the access of a tool that may do everything that there is to do in the harness."""
     targets = [target for url in http if isinstance(target := parse_url(url), Target)]
     net = [{"host": each.host, "scheme": each.scheme, "port": each.port, "allow": True} for each in targets]
@@ -91,7 +95,7 @@ class HarnessHost:
     """
 
     def __init__(
-        self, world: World, call: "Mapping[str, Any]", action: str, inputs: "Sequence[Any]", cancel_at: int | None
+        self, world: World, call: Mapping[str, Any], action: str, inputs: Sequence[Any], cancel_at: int | None
     ) -> None:
         policy = _policy(world)
         scrub = SecretFilter()
@@ -137,12 +141,12 @@ class HarnessHost:
             return self._side.apply(self._inputs.pop(0))
         raise AssertionError("the tool waits for input that never comes: give the harness some `inputs`")
 
-    def _hear(self, heard: "Finished | Failed | StateChanged") -> None:
+    def _hear(self, heard: Finished | Failed | StateChanged) -> None:
         if isinstance(heard, StateChanged):
             self.updates.append(heard)
         self.last = heard
 
-    def _answers(self, request: ToolRequest) -> "list[bytes]":
+    def _answers(self, request: ToolRequest) -> list[bytes]:
         self.requests.append(request)
         if len(self.requests) == self._cancel_at:
             self.cancelled = True
@@ -178,7 +182,7 @@ class _NoRecords:
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
-    def append(self, _fields: "Mapping[str, Any]", /) -> int:
+    def append(self, _fields: Mapping[str, Any], /) -> int:
         return 0
 
     def mask_with(self, _mask: Redactor, /) -> None:
@@ -188,7 +192,7 @@ class _NoRecords:
         """Do nothing: nothing is open."""
 
 
-def _others(world: World, guard: Guard, scrub: SecretFilter) -> "dict[str, Any]":
+def _others(world: World, guard: Guard, scrub: SecretFilter) -> dict[str, Any]:
     """Return what serves `http.*` and `process.run`: the real ones, whose ends are made up."""
 
     def may_use(name: str) -> bool:
@@ -208,7 +212,7 @@ def _others(world: World, guard: Guard, scrub: SecretFilter) -> "dict[str, Any]"
 class _Servers:
     """Answers requests from a table, or says that it has no answer."""
 
-    def __init__(self, pages: "Mapping[str, Page]") -> None:
+    def __init__(self, pages: Mapping[str, Page]) -> None:
         self._pages = pages
 
     def request(self, _permit: object, ask: HttpRequest, _rules: object, **_options: object) -> HttpResponse:
@@ -230,13 +234,13 @@ class _Programs(ProcessMethods):
         world: World,
         guard: Guard,
         scrub: SecretFilter,
-        may_use: "Callable[[str], bool]",
-        envs_of: "Callable[[str], tuple[str, ...] | None]",
+        may_use: Callable[[str], bool],
+        envs_of: Callable[[str], tuple[str, ...] | None],
     ) -> None:
         super().__init__(guard, TOOL, _no_box, world.env, scrub, may_use=may_use, envs_of=envs_of)
         self._programs = world.programs
 
-    def _run(self, permit: "Any", _given: object, _turn: object) -> ProcessOutput:
+    def _run(self, permit: Any, _given: object, _turn: object) -> ProcessOutput:
         program = self._programs.get(permit.action.program)
         if program is None:
             problem = f"the harness has no program {quoted(permit.action.program)}"
@@ -246,7 +250,7 @@ class _Programs(ProcessMethods):
         return ProcessOutput(_bytes(done.stdout), _bytes(done.stderr), done.exit_code)
 
 
-def _no_box() -> "Any":
+def _no_box() -> Any:
     raise AssertionError("the harness starts no real program")
 
 
@@ -261,14 +265,14 @@ class RecordedRequest(Record):
     """A request that the tool made."""
 
     method: str
-    params: "Mapping[str, Any]"
+    params: Mapping[str, Any]
 
 
 class Outcome(Record):
     """What came of a call. `tree` is what `byleave call --json` would print; `states` what a stateful tool said."""
 
-    tree: "dict[str, Any]"
-    states: "tuple[dict[str, Any], ...]" = ()
+    tree: dict[str, Any]
+    states: tuple[dict[str, Any], ...] = ()
 
     @property
     def kind(self) -> str:
@@ -276,7 +280,7 @@ class Outcome(Record):
         return str(self.tree["outcome"])
 
     @property
-    def content(self) -> "list[dict[str, Any]]":
+    def content(self) -> list[dict[str, Any]]:
         """The blocks of the result; empty if there is none."""
         return list(self.tree.get("content", []))
 
@@ -291,7 +295,7 @@ class Outcome(Record):
         return self.tree.get("message")
 
     @property
-    def question(self) -> "dict[str, Any] | None":
+    def question(self) -> dict[str, Any] | None:
         """What the tool wants to know; None if it asks nothing."""
         return self.tree.get("question")
 
@@ -304,14 +308,14 @@ class Harness:
 
     def __init__(
         self,
-        files: "Mapping[str, str | bytes] | None" = None,
+        files: Mapping[str, str | bytes] | None = None,
         *,
-        access: "Mapping[str, Any] | str | None" = None,
-        answers: "Mapping[str, Any] | None" = None,
-        options: "Mapping[str, Any] | None" = None,
-        env: "Mapping[str, str] | None" = None,
-        http: "Mapping[str, Page] | None" = None,
-        programs: "Mapping[str, Program] | None" = None,
+        access: Mapping[str, Any] | str | None = None,
+        answers: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+        http: Mapping[str, Page] | None = None,
+        programs: Mapping[str, Program] | None = None,
     ) -> None:
         if isinstance(access, str):
             if access != "all":
@@ -323,17 +327,17 @@ class Harness:
         self.requests: list[RecordedRequest] = []
 
     @property
-    def files(self) -> "dict[str, str | bytes]":
+    def files(self) -> dict[str, str | bytes]:
         """The files as they are now; what is not UTF-8 is bytes."""
         return dict(_everything(self._world.project, ""))
 
     def call(
         self,
-        tool: "Tool | Callable[[Host], Any]",
-        arguments: "Mapping[str, Any] | None" = None,
+        tool: Tool | Callable[[Host], Any],
+        arguments: Mapping[str, Any] | None = None,
         *,
         action: str = "run",
-        inputs: "Sequence[Any]" = (),
+        inputs: Sequence[Any] = (),
         cancel_at: int | None = None,
     ) -> Outcome:
         """Run a tool, or a function that takes a host, and return what came of it.
@@ -353,16 +357,13 @@ class Harness:
         return _outcome(host)
 
 
-def _run(tool: "Tool | Callable[[Host], Any]", wire: HarnessHost) -> None:
+def _run(tool: Tool | Callable[[Host], Any], wire: HarnessHost) -> None:
     if not isinstance(tool, Tool):
         host = Host(ToolConversation(wire))
         content = tool(host)
         if content is not None and not host.ended:
             host.result(content)
     elif tool.is_async:
-        import asyncio
-
-        from byleave.sdk.vfs_async import AsyncHost
 
         async def main() -> None:
             await tool.serve_async(AsyncHost(ToolConversation(wire)))
@@ -383,7 +384,7 @@ def _outcome(host: HarnessHost) -> Outcome:
     return Outcome(outcome_tree(outcome_of(ending)), states)
 
 
-def _everything(project: ProjectInMemory, directory: str) -> "list[tuple[str, str | bytes]]":
+def _everything(project: ProjectInMemory, directory: str) -> list[tuple[str, str | bytes]]:
     found: list[tuple[str, str | bytes]] = []
     for name in project.list_dir(directory or "."):
         path = f"{directory}/{name}" if directory else name

@@ -18,31 +18,37 @@ Type hints as shapes: each can be written as JSON Schema, and reads a value stri
 Start at `shape_of`. A shape's `read` raises `ArgumentError` with a sentence that names the argument.
 """
 
+from __future__ import annotations
+
+import json
+import sys
+import traceback
 import types
 import typing
+from typing import TYPE_CHECKING, Any, Protocol
 
 from byleave.record import Record
+from byleave.sdk import vfs
 from byleave.sdk.vfs_results import Cancelled, HostGone, QuestionAsked, VfsError
 from byleave.text import quoted, sentence_list, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, Protocol
-
-    class Shape(Protocol):
-        """What values of one type look like."""
-
-        @property
-        def expected(self) -> str:
-            """What the value must be, in words: `a text`."""
-            ...
-
-        def schema(self) -> dict[str, Any]: ...
-
-        def read(self, value: object, where: str) -> Any: ...
 
     Function = Callable[..., Any]
+
+
+class Shape(Protocol):
+    """What values of one type look like."""
+
+    @property
+    def expected(self) -> str:
+        """What the value must be, in words: `a text`."""
+        ...
+
+    def schema(self) -> dict[str, Any]: ...
+
+    def read(self, value: object, where: str) -> Any: ...
 
 
 class ArgumentError(Exception):
@@ -56,11 +62,11 @@ class Plain(Record):
     expected: str
     kinds: tuple[type, ...]
 
-    def schema(self) -> "dict[str, Any]":
+    def schema(self) -> dict[str, Any]:
         """Return it as JSON Schema."""
         return {"type": self.name} if self.name else {}
 
-    def read(self, value: object, where: str) -> "Any":
+    def read(self, value: object, where: str) -> Any:
         """Return the value if it is one of these; `true` is no number."""
         if self.kinds and type(value) not in self.kinds:
             raise _wrong(where, self.expected, value)
@@ -70,14 +76,14 @@ class Plain(Record):
 class ListOf(Record):
     """A list of one kind of thing."""
 
-    item: "Shape"
+    item: Shape
     expected: str = "a list"
 
-    def schema(self) -> "dict[str, Any]":
+    def schema(self) -> dict[str, Any]:
         """Return it as JSON Schema."""
         return {"type": "array", "items": self.item.schema()}
 
-    def read(self, value: object, where: str) -> "list[Any]":
+    def read(self, value: object, where: str) -> list[Any]:
         """Return the list with each of its items read."""
         if not isinstance(value, list):
             raise _wrong(where, self.expected, value)
@@ -87,14 +93,14 @@ class ListOf(Record):
 class Table(Record):
     """An object with any names, and one kind of value."""
 
-    value: "Shape"
+    value: Shape
     expected: str = "an object"
 
-    def schema(self) -> "dict[str, Any]":
+    def schema(self) -> dict[str, Any]:
         """Return it as JSON Schema."""
         return {"type": "object", "additionalProperties": self.value.schema()}
 
-    def read(self, value: object, where: str) -> "dict[str, Any]":
+    def read(self, value: object, where: str) -> dict[str, Any]:
         """Return the object with each of its values read."""
         if not isinstance(value, dict):
             raise _wrong(where, self.expected, value)
@@ -104,18 +110,18 @@ class Table(Record):
 class Choice(Record):
     """One of a few values."""
 
-    values: "tuple[Any, ...]"
+    values: tuple[Any, ...]
 
     @property
     def expected(self) -> str:
         """The values, in words."""
         return f"one of {sentence_list([str(value) for value in self.values], most=40)}"
 
-    def schema(self) -> "dict[str, Any]":
+    def schema(self) -> dict[str, Any]:
         """Return it as JSON Schema."""
         return {"enum": list(self.values)}
 
-    def read(self, value: object, where: str) -> "Any":
+    def read(self, value: object, where: str) -> Any:
         """Return the value if it is one of these."""
         if not any(type(value) is type(each) and value == each for each in self.values):
             raise _wrong(where, self.expected, value)
@@ -125,18 +131,18 @@ class Choice(Record):
 class OneOf(Record):
     """One of several kinds; the first that takes the value reads it."""
 
-    options: "tuple[Shape, ...]"
+    options: tuple[Shape, ...]
 
     @property
     def expected(self) -> str:
         """The kinds, in words."""
         return " or ".join(option.expected for option in self.options)
 
-    def schema(self) -> "dict[str, Any]":
+    def schema(self) -> dict[str, Any]:
         """Return it as JSON Schema."""
         return {"anyOf": [option.schema() for option in self.options]}
 
-    def read(self, value: object, where: str) -> "Any":
+    def read(self, value: object, where: str) -> Any:
         """Return the value as the first kind that takes it."""
         nearest: ArgumentError | None = None
         for option in self.options:
@@ -152,12 +158,12 @@ class Field(Record):
     """A named part of an object, or a parameter of a tool."""
 
     name: str
-    shape: "Shape"
+    shape: Shape
     required: bool = True
-    default: "Any" = None
+    default: Any = None
     about: str = ""
 
-    def schema(self) -> "dict[str, Any]":
+    def schema(self) -> dict[str, Any]:
         """Return it as JSON Schema, with its description and its default."""
         tree = self.shape.schema()
         if self.about:
@@ -171,10 +177,10 @@ class Fields(Record):
     """An object with these fields and no others. `make` turns them into the value that the tool gets."""
 
     fields: tuple[Field, ...]
-    make: "Callable[..., Any]" = dict
+    make: Callable[..., Any] = dict
     expected: str = "an object"
 
-    def schema(self) -> "dict[str, Any]":
+    def schema(self) -> dict[str, Any]:
         """Return it as JSON Schema."""
         return {
             "type": "object",
@@ -183,7 +189,7 @@ class Fields(Record):
             "additionalProperties": False,
         }
 
-    def read(self, value: object, where: str) -> "Any":
+    def read(self, value: object, where: str) -> Any:
         """Return the object with each field read; a missing or unknown one is an error that names it."""
         if not isinstance(value, dict):
             raise _wrong(where or "the arguments", self.expected, value)
@@ -201,9 +207,9 @@ class Fields(Record):
         )
 
 
-_CONTAINERS: "dict[type, tuple[type, ...]]" = {ListOf: (list,), Table: (dict,), Fields: (dict,)}
+_CONTAINERS: dict[type, tuple[type, ...]] = {ListOf: (list,), Table: (dict,), Fields: (dict,)}
 _NOTHING = Plain("null", "nothing", (type(None),))
-_PLAIN: "dict[Any, Plain]" = {
+_PLAIN: dict[Any, Plain] = {
     str: Plain("string", "a text", (str,)),
     int: Plain("integer", "a whole number", (int,)),
     float: Plain("number", "a number", (float, int)),
@@ -223,7 +229,7 @@ def _wrong(where: str, expected: str, value: object) -> ArgumentError:
     return ArgumentError(f"{where} must be {expected}, and is {kind}")
 
 
-def shape_of(hint: "Any") -> "Shape":
+def shape_of(hint: Any) -> Shape:
     """Return the shape of a type; TypeError if no JSON value can be checked against it."""
     plain = _PLAIN.get(hint) if isinstance(hint, type | types.NoneType) or hint is typing.Any else None
     if plain is not None:
@@ -234,7 +240,7 @@ def shape_of(hint: "Any") -> "Shape":
     return made
 
 
-def _shape_of_form(origin: "Any", args: "tuple[Any, ...]") -> "Shape | None":
+def _shape_of_form(origin: Any, args: tuple[Any, ...]) -> Shape | None:
     if origin in (typing.Annotated, typing.Required, typing.NotRequired):
         return shape_of(args[0])
     if origin is typing.Literal:
@@ -248,7 +254,7 @@ def _shape_of_form(origin: "Any", args: "tuple[Any, ...]") -> "Shape | None":
     return None
 
 
-def _shape_of_class(hint: "Any") -> "Shape | None":
+def _shape_of_class(hint: Any) -> Shape | None:
     if hint in (list, dict):
         return ListOf(_PLAIN[object]) if hint is list else Table(_PLAIN[object])
     if not isinstance(hint, type):
@@ -257,12 +263,12 @@ def _shape_of_class(hint: "Any") -> "Shape | None":
     return None if names is None else Fields(fields_from(typing.get_type_hints(hint, include_extras=True), names), hint)
 
 
-def _fields_of(made: "Any") -> "Mapping[str, tuple[bool, Any]] | None":
+def _fields_of(made: Any) -> Mapping[str, tuple[bool, Any]] | None:
     """Return which fields a class has, whether each is required, and its default."""
     if typing.is_typeddict(made):
         return {name: (name in made.__required_keys__, None) for name in made.__annotations__}
     if hasattr(made, "__dataclass_fields__"):
-        from dataclasses import MISSING
+        from dataclasses import MISSING  # heavy: few tools need it
 
         found = [each for each in made.__dataclass_fields__.values() if each.init]
         bare = {each.name: each.default is MISSING for each in found}
@@ -276,7 +282,7 @@ def _fields_of(made: "Any") -> "Mapping[str, tuple[bool, Any]] | None":
     return None
 
 
-def fields_from(hints: "Mapping[str, Any]", names: "Mapping[str, tuple[bool, Any]]") -> tuple[Field, ...]:
+def fields_from(hints: Mapping[str, Any], names: Mapping[str, tuple[bool, Any]]) -> tuple[Field, ...]:
     """Return the fields with these names and hints; `Annotated[str, "text"]` describes one."""
     return tuple(
         Field(name, shape_of(hints[name]), required, default, _about(hints[name]))
@@ -284,7 +290,7 @@ def fields_from(hints: "Mapping[str, Any]", names: "Mapping[str, tuple[bool, Any
     )
 
 
-def _about(hint: "Any") -> str:
+def _about(hint: Any) -> str:
     if typing.get_origin(hint) in (typing.Required, typing.NotRequired):
         hint = typing.get_args(hint)[0]
     said: Sequence[Any] = getattr(hint, "__metadata__", ())
@@ -309,7 +315,7 @@ class ToolError(Exception):
 class Tool:
     """A function that byleave can start as a tool. Calling it calls the function."""
 
-    def __init__(self, function: "Function", *, name: str | None = None, actions: "Sequence[str]" = ()) -> None:
+    def __init__(self, function: Function, *, name: str | None = None, actions: Sequence[str] = ()) -> None:
         self.function = function
         self.name = name if name is not None else function.__name__
         self.description = _cleaned(function.__doc__ or "")
@@ -318,33 +324,33 @@ class Tool:
         self._fields = Fields(_parameters(function))
         self._formatter: Callable[[Mapping[str, Any]], str] | None = None
 
-    def __call__(self, *values: "Any", **named: "Any") -> "Any":
+    def __call__(self, *values: Any, **named: Any) -> Any:
         """Call the function itself; nothing is checked."""
         return self.function(*values, **named)
 
     @property
-    def parameters(self) -> "dict[str, Any]":
+    def parameters(self) -> dict[str, Any]:
         """The JSON Schema of the arguments; for a stateful tool one variant for each action it supports."""
         if not self.actions:
             return self._fields.schema()
         return {"oneOf": [_variant(action, self._fields.schema()) for action in self.actions]}
 
     @property
-    def schema(self) -> "dict[str, Any]":
+    def schema(self) -> dict[str, Any]:
         """Name, description and parameters, as a model receives them."""
         return {"name": self.name, "description": self.description, "parameters": self.parameters}
 
-    def read(self, arguments: "Mapping[str, Any]") -> "dict[str, Any]":
+    def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments as the function takes them; ArgumentError names the first that is wrong."""
         read: dict[str, Any] = self._fields.read(dict(arguments), "")
         return read
 
-    def formatter(self, function: "Callable[[Mapping[str, Any]], str]") -> "Callable[[Mapping[str, Any]], str]":
+    def formatter(self, function: Callable[[Mapping[str, Any]], str]) -> Callable[[Mapping[str, Any]], str]:
         """Let `function` say in words, for people who are asked about it, what a call with some arguments would do."""
         self._formatter = function
         return function
 
-    def format_arguments(self, arguments: "Mapping[str, Any]") -> str:
+    def format_arguments(self, arguments: Mapping[str, Any]) -> str:
         """Return a call as people read it. Never an error: what cannot be put in words is shown as it is."""
         if self._formatter is not None:
             try:
@@ -360,26 +366,20 @@ class Tool:
 
         Started with `--schema` alone, print the JSON Schema of the arguments instead.
         """
-        import sys
-
-        from byleave.sdk import vfs
-
         if sys.argv[1:] == ["--schema"]:
-            import json
-
             sys.stdout.write(json.dumps(self.schema) + "\n")
             return
         if not self.is_async:
             self.serve(vfs.connect())
             return
-        import asyncio
+        import asyncio  # heavy: few tools need it
 
         async def main() -> None:
             await self.serve_async(await vfs.connect_async())
 
         asyncio.run(main())
 
-    def serve(self, host: "Any") -> bool:
+    def serve(self, host: Any) -> bool:
         """Run the call of `host`, and send it a result or an error. Returns whether it was a result.
 
         QuestionAsked passes through: the call has ended with a question.
@@ -398,7 +398,7 @@ class Tool:
             return False
         return True
 
-    async def serve_async(self, host: "Any") -> bool:
+    async def serve_async(self, host: Any) -> bool:
         """Do the same with a host whose methods are coroutines."""
         try:
             content = self._formatted(host)
@@ -414,20 +414,20 @@ class Tool:
             return False
         return True
 
-    def _formatted(self, host: "Any") -> str | None:
+    def _formatted(self, host: Any) -> str | None:
         return self.format_arguments(host.arguments) if host.action == "format_arguments" else None
 
-    def _say_result(self, host: "Any", content: "Any") -> "Any":
+    def _say_result(self, host: Any, content: Any) -> Any:
         stateful = self.actions and host.action == "run"
         return host.stopped(content) if stateful else host.result(content)
 
-    def _say_error(self, host: "Any", report: "dict[str, Any]") -> "Any":
+    def _say_error(self, host: Any, report: dict[str, Any]) -> Any:
         if self.actions and host.action == "run":
             return host.stopped(error=report["message"], trace=report["trace"], transient=report["transient"])
         return host.error(report["message"], report["trace"], transient=report["transient"])
 
 
-def _report(error: Exception) -> "dict[str, Any]":
+def _report(error: Exception) -> dict[str, Any]:
     """Return the text of a failure."""
     if isinstance(error, Cancelled):
         return {"message": "the tool was cancelled", "trace": [], "transient": True}
@@ -435,7 +435,6 @@ def _report(error: Exception) -> "dict[str, Any]":
         return {"message": error.message, "trace": [], "transient": error.transient}
     if isinstance(error, VfsError | ArgumentError):
         return {"message": str(error), "trace": [], "transient": False}
-    import traceback
 
     trace = [line.rstrip("\n") for line in traceback.format_exception(error)]
     return {"message": f"{type(error).__name__}: {error}".rstrip(": "), "trace": trace, "transient": False}
@@ -444,15 +443,15 @@ def _report(error: Exception) -> "dict[str, Any]":
 class _Making:
     """The decorator: `@tool`; `@tool.named("x")`; `@tool.stateful(actions=...)` for one that lives on."""
 
-    def __call__(self, function: "Function") -> Tool:
+    def __call__(self, function: Function) -> Tool:
         """Make a function a Tool."""
         return Tool(function)
 
-    def named(self, name: str) -> "Callable[[Function], Tool]":
+    def named(self, name: str) -> Callable[[Function], Tool]:
         """Make a function a Tool of another name."""
         return lambda decorated: Tool(decorated, name=name)
 
-    def stateful(self, *, actions: "Sequence[str]" = ACTIONS, name: str | None = None) -> "Callable[[Function], Tool]":
+    def stateful(self, *, actions: Sequence[str] = ACTIONS, name: str | None = None) -> Callable[[Function], Tool]:
         """Make a function a Tool that is spawned, and then fetched from, applied to and aborted, as far as listed."""
         unknown = [action for action in actions if action not in ACTIONS]
         if unknown or "spawn" not in actions:
@@ -463,11 +462,8 @@ class _Making:
 tool = _Making()
 
 
-def _parameters(function: "Function") -> "Any":
+def _parameters(function: Function) -> Any:
     """Return the fields that a function takes besides the host."""
-    import types
-    import typing
-
     code = function.__code__
     count = code.co_argcount + code.co_kwonlyargcount
     if code.co_flags & _REST or code.co_posonlyargcount > 1 or not code.co_argcount:
@@ -483,13 +479,13 @@ def _parameters(function: "Function") -> "Any":
     return fields_from(resolved, {name: (name not in defaults, defaults.get(name)) for name in names})
 
 
-def _defaults(function: "Function") -> "dict[str, Any]":
+def _defaults(function: Function) -> dict[str, Any]:
     code, values = function.__code__, function.__defaults__ or ()
     last = code.co_varnames[: code.co_argcount][code.co_argcount - len(values) :]
     return {**dict(zip(last, values, strict=True)), **(function.__kwdefaults__ or {})}
 
 
-def _variant(action: str, parameters: "dict[str, Any]") -> "dict[str, Any]":
+def _variant(action: str, parameters: dict[str, Any]) -> dict[str, Any]:
     """Return how one action of a stateful tool is called."""
     properties: dict[str, Any] = {"action": {"const": action}, "id": {"type": "string"}}
     if action == "spawn":
@@ -513,8 +509,6 @@ def _cleaned(text: str) -> str:
 
 
 def _brief(value: object) -> str:
-    import json
-
     text = json.dumps(value, ensure_ascii=False, default=str)
     return shown(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...")
 

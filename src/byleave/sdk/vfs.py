@@ -12,6 +12,10 @@ itself, for other languages: docs/protocol.md. Functions as tools, with a schema
 `sdk.testing`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.sdk import vfs_conversation as calls
 from byleave.sdk import vfs_results as results
 from byleave.sdk.vfs_conversation import RESPONSE_TIMEOUT, HostInfo, ToolConversation, failure, pipe_of, state_of
@@ -39,10 +43,8 @@ from byleave.sdk.vfs_results import (
     VfsError,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from byleave.sdk.vfs_async import AsyncHost
     from byleave.sdk.vfs_conversation import Call, Content, Headers, Stream
@@ -77,11 +79,11 @@ __all__ = [
 
 
 def connect(
-    stdin: "Stream | None" = None,
-    stdout: "Stream | None" = None,
+    stdin: Stream | None = None,
+    stdout: Stream | None = None,
     *,
     response_timeout: float | None = RESPONSE_TIMEOUT,
-) -> "Host":
+) -> Host:
     """Return the host that started this tool, after reading from it what is to be done.
 
     Without streams these are the process's own, which then belong to the conversation: what the tool prints goes to
@@ -91,11 +93,11 @@ def connect(
 
 
 async def connect_async(
-    stdin: "Stream | None" = None,
-    stdout: "Stream | None" = None,
+    stdin: Stream | None = None,
+    stdout: Stream | None = None,
     *,
     response_timeout: float | None = RESPONSE_TIMEOUT,
-) -> "AsyncHost":
+) -> AsyncHost:
     """Return the host that started this tool, as `connect` does, with coroutines for methods."""
     from byleave.sdk.vfs_async import AsyncHost  # loads asyncio
 
@@ -151,43 +153,43 @@ class Host(HostInfo):
     def grep(
         self,
         pattern: str,
-        paths: "Sequence[str] | None" = None,
-        extensions: "Sequence[str] | None" = None,
+        paths: Sequence[str] | None = None,
+        extensions: Sequence[str] | None = None,
         context: int = 0,
     ) -> list[Match]:
         """Return where a regular expression matches: in these paths, in files with these extensions; None means all."""
         return results.read_matches(self.call(calls.grep(pattern, paths, extensions, context)))
 
-    def run(self, program: str, args: "Sequence[str]" = (), envs: "Sequence[str]" = ()) -> Completed:
+    def run(self, program: str, args: Sequence[str] = (), envs: Sequence[str] = ()) -> Completed:
         """Run a program on the host, in the project's root, with nothing to read. `envs`: variables to pass on."""
         return results.read_completed(self.call(calls.run(program, args, envs)))
 
-    def result(self, content: "Content") -> None:
+    def result(self, content: Content) -> None:
         """Say that the work is done: a text, or a list of content blocks. Nothing can be said after it."""
         self._talk.result(content)
 
-    def error(self, message: str, trace: "Sequence[str]" = (), *, transient: bool = False) -> None:
+    def error(self, message: str, trace: Sequence[str] = (), *, transient: bool = False) -> None:
         """Say that the tool failed. `transient`: trying again may help. Nothing can be said after it."""
         self._talk.error(message, trace, transient=transient)
 
-    def state(self, update: "Mapping[str, Any]") -> None:
+    def state(self, update: Mapping[str, Any]) -> None:
         """Say how a stateful tool stands, as the protocol writes it."""
         self._talk.state(update)
 
-    def running(self, content: "Content | None" = None) -> None:
+    def running(self, content: Content | None = None) -> None:
         """Say that a stateful tool is at work, and what there is to show."""
         self.state(state_of("running", content=content))
 
-    def waiting(self, question: "Mapping[str, Any]", content: "Content | None" = None) -> None:
+    def waiting(self, question: Mapping[str, Any], content: Content | None = None) -> None:
         """Say that a stateful tool waits for an answer; a question has an `id` and a `text`. Then: `next_input`."""
         self.state(state_of("waiting", content=content, question=question))
 
     def stopped(
         self,
-        result: "Content" = "",
+        result: Content = "",
         *,
         error: str | None = None,
-        trace: "Sequence[str]" = (),
+        trace: Sequence[str] = (),
         transient: bool = False,
     ) -> None:
         """Say that a stateful tool is done; or, with `error`, that it failed. Nothing can be said after it."""
@@ -196,20 +198,20 @@ class Host(HostInfo):
         else:
             self.state(state_of("stopped", error=failure(error, trace, transient=transient)))
 
-    def next_input(self) -> "Any":
+    def next_input(self) -> Any:
         """Wait for input to a stateful tool, or for the answer to its question, for as long as it takes."""
         while not (given := self._talk.next_input()):
             self._talk.take(self._talk.wire.receive(None))
         return given[0]
 
-    def ask(self, id_: str, text: str, *, options: "Sequence[str] | None" = None, default: str | None = None) -> "Any":
+    def ask(self, id_: str, text: str, *, options: Sequence[str] | None = None, default: str | None = None) -> Any:
         """Return the user's answer to a question. If there is none yet the call ends here, with the question.
 
         The tool is then started anew with the answer; whatever it did before it asked, it will do again.
         """
         return self._talk.answer_to(id_, text, {"options": options and list(options), "default": default})
 
-    def call(self, call: "Call") -> "Any":
+    def call(self, call: Call) -> Any:
         """Send any request of the protocol, and return the result as it came."""
         talk = self._talk
         id_ = talk.ask(call)
@@ -230,29 +232,29 @@ class Http:
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def get(self, url: str, headers: "Headers | None" = None) -> HttpReply:
+    def get(self, url: str, headers: Headers | None = None) -> HttpReply:
         """Fetch a URL."""
         return self._send("get", url, headers, None)
 
-    def head(self, url: str, headers: "Headers | None" = None) -> HttpReply:
+    def head(self, url: str, headers: Headers | None = None) -> HttpReply:
         """Fetch a URL without its body."""
         return self._send("head", url, headers, None)
 
-    def post(self, url: str, body: str | bytes = "", headers: "Headers | None" = None) -> HttpReply:
+    def post(self, url: str, body: str | bytes = "", headers: Headers | None = None) -> HttpReply:
         """Send a body to a URL."""
         return self._send("post", url, headers, body)
 
-    def put(self, url: str, body: str | bytes = "", headers: "Headers | None" = None) -> HttpReply:
+    def put(self, url: str, body: str | bytes = "", headers: Headers | None = None) -> HttpReply:
         """Put a body at a URL."""
         return self._send("put", url, headers, body)
 
-    def patch(self, url: str, body: str | bytes = "", headers: "Headers | None" = None) -> HttpReply:
+    def patch(self, url: str, body: str | bytes = "", headers: Headers | None = None) -> HttpReply:
         """Change what is at a URL."""
         return self._send("patch", url, headers, body)
 
-    def delete(self, url: str, headers: "Headers | None" = None, body: str | bytes | None = None) -> HttpReply:
+    def delete(self, url: str, headers: Headers | None = None, body: str | bytes | None = None) -> HttpReply:
         """Remove what is at a URL."""
         return self._send("delete", url, headers, body)
 
-    def _send(self, verb: str, url: str, headers: "Headers | None", body: str | bytes | None) -> HttpReply:
+    def _send(self, verb: str, url: str, headers: Headers | None, body: str | bytes | None) -> HttpReply:
         return results.read_reply(self._host.call(calls.http(verb, url, headers, body)))

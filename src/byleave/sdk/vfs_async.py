@@ -1,16 +1,17 @@
 """A host whose methods are coroutines: several requests may be under way, and the host answers them in order."""
 
+from __future__ import annotations
+
 import asyncio
+from typing import TYPE_CHECKING, Any
 
 from byleave.sdk import vfs_conversation as calls
 from byleave.sdk import vfs_results as results
 from byleave.sdk.vfs_conversation import HostInfo, ToolConversation, failure, state_of
 from byleave.sdk.vfs_results import TimedOut, VfsError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
     from byleave.sdk.vfs_conversation import Call, Content, Headers
 
@@ -63,45 +64,45 @@ class AsyncHost(HostInfo):
     async def grep(
         self,
         pattern: str,
-        paths: "Sequence[str] | None" = None,
-        extensions: "Sequence[str] | None" = None,
+        paths: Sequence[str] | None = None,
+        extensions: Sequence[str] | None = None,
         context: int = 0,
     ) -> list[results.Match]:
         """Return where a regular expression matches."""
         return results.read_matches(await self.call(calls.grep(pattern, paths, extensions, context)))
 
-    async def run(self, program: str, args: "Sequence[str]" = (), envs: "Sequence[str]" = ()) -> results.Completed:
+    async def run(self, program: str, args: Sequence[str] = (), envs: Sequence[str] = ()) -> results.Completed:
         """Run a program on the host."""
         return results.read_completed(await self.call(calls.run(program, args, envs)))
 
-    async def result(self, content: "Content") -> None:
+    async def result(self, content: Content) -> None:
         """Say that the work is done."""
         self._talk.result(content)
 
-    async def error(self, message: str, trace: "Sequence[str]" = (), *, transient: bool = False) -> None:
+    async def error(self, message: str, trace: Sequence[str] = (), *, transient: bool = False) -> None:
         """Say that the tool failed."""
         self._talk.error(message, trace, transient=transient)
 
-    async def state(self, update: "Mapping[str, Any]") -> None:
+    async def state(self, update: Mapping[str, Any]) -> None:
         """Say how a stateful tool stands."""
         self._talk.state(update)
 
-    async def running(self, content: "Content | None" = None) -> None:
+    async def running(self, content: Content | None = None) -> None:
         """Say that a stateful tool is at work."""
         self._talk.state(state_of("running", content=content))
 
-    async def waiting(self, question: "Mapping[str, Any]", content: "Content | None" = None) -> None:
+    async def waiting(self, question: Mapping[str, Any], content: Content | None = None) -> None:
         """Say that a stateful tool waits for an answer."""
         self._talk.state(state_of("waiting", content=content, question=question))
 
     async def stopped(
-        self, result: "Content" = "", *, error: str | None = None, trace: "Sequence[str]" = (), transient: bool = False
+        self, result: Content = "", *, error: str | None = None, trace: Sequence[str] = (), transient: bool = False
     ) -> None:
         """Say that a stateful tool is done; or, with `error`, that it failed."""
         failed = None if error is None else failure(error, trace, transient=transient)
         self._talk.state(state_of("stopped", result=result if failed is None else None, error=failed))
 
-    async def next_input(self) -> "Any":
+    async def next_input(self) -> Any:
         """Wait for input to a stateful tool."""
         while not (given := self._talk.next_input()):
             self._input = asyncio.get_running_loop().create_future()
@@ -109,12 +110,12 @@ class AsyncHost(HostInfo):
         return given[0]
 
     async def ask(
-        self, id_: str, text: str, *, options: "Sequence[str] | None" = None, default: str | None = None
-    ) -> "Any":
+        self, id_: str, text: str, *, options: Sequence[str] | None = None, default: str | None = None
+    ) -> Any:
         """Return the user's answer to a question, or end the call with it."""
         return self._talk.answer_to(id_, text, {"options": options and list(options), "default": default})
 
-    async def call(self, call: "Call") -> "Any":
+    async def call(self, call: Call) -> Any:
         """Send any request of the protocol, and return the result as it came."""
         talk, loop = self._talk, asyncio.get_running_loop()
         id_ = talk.ask(call)
@@ -128,7 +129,7 @@ class AsyncHost(HostInfo):
             raise
         return talk.collect(id_)
 
-    async def _until(self, news: "asyncio.Future[None]", patience: "Callable[[], float | None]") -> None:
+    async def _until(self, news: asyncio.Future[None], patience: Callable[[], float | None]) -> None:
         """Wait for `news`, hearing whatever the host says; TimedOut if it is silent for too long."""
         self._take_what_is_there()
         while not news.done():
@@ -189,33 +190,31 @@ class AsyncHttp:
     def __init__(self, host: AsyncHost) -> None:
         self._host = host
 
-    async def get(self, url: str, headers: "Headers | None" = None) -> results.HttpReply:
+    async def get(self, url: str, headers: Headers | None = None) -> results.HttpReply:
         """Fetch a URL."""
         return await self._send("get", url, headers, None)
 
-    async def head(self, url: str, headers: "Headers | None" = None) -> results.HttpReply:
+    async def head(self, url: str, headers: Headers | None = None) -> results.HttpReply:
         """Fetch a URL without its body."""
         return await self._send("head", url, headers, None)
 
-    async def post(self, url: str, body: str | bytes = "", headers: "Headers | None" = None) -> results.HttpReply:
+    async def post(self, url: str, body: str | bytes = "", headers: Headers | None = None) -> results.HttpReply:
         """Send a body to a URL."""
         return await self._send("post", url, headers, body)
 
-    async def put(self, url: str, body: str | bytes = "", headers: "Headers | None" = None) -> results.HttpReply:
+    async def put(self, url: str, body: str | bytes = "", headers: Headers | None = None) -> results.HttpReply:
         """Put a body at a URL."""
         return await self._send("put", url, headers, body)
 
-    async def patch(self, url: str, body: str | bytes = "", headers: "Headers | None" = None) -> results.HttpReply:
+    async def patch(self, url: str, body: str | bytes = "", headers: Headers | None = None) -> results.HttpReply:
         """Change what is at a URL."""
         return await self._send("patch", url, headers, body)
 
     async def delete(
-        self, url: str, headers: "Headers | None" = None, body: str | bytes | None = None
+        self, url: str, headers: Headers | None = None, body: str | bytes | None = None
     ) -> results.HttpReply:
         """Remove what is at a URL."""
         return await self._send("delete", url, headers, body)
 
-    async def _send(
-        self, verb: str, url: str, headers: "Headers | None", body: str | bytes | None
-    ) -> results.HttpReply:
+    async def _send(self, verb: str, url: str, headers: Headers | None, body: str | bytes | None) -> results.HttpReply:
         return results.read_reply(await self._host.call(calls.http(verb, url, headers, body)))

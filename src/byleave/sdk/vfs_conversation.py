@@ -9,12 +9,16 @@ The requests of the protocol: for each, its method and its parameters. What they
 The two pipes between a tool and its host, and how a tool keeps its own prints out of them.
 """
 
+from __future__ import annotations
+
 import os
 import select
 import sys
 from time import monotonic
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from byleave.protocol.content import read_content, read_update
+from byleave.protocol.json_codec import PLAIN
 from byleave.protocol.vfs import (
     OVER,
     Applied,
@@ -37,10 +41,8 @@ from byleave.sdk.vfs_results import (
     speakable,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any, Protocol
 
     from byleave.protocol.vfs import HostMessage, Id
 
@@ -48,19 +50,19 @@ if TYPE_CHECKING:
     Content = str | list[Block]
     Headers = Mapping[str, str] | Sequence[tuple[str, str]]
 
-    class Wire(Protocol):
-        """Where the bytes go and come from."""
-
-        def fileno(self) -> int | None: ...
-
-        def send(self, data: bytes) -> None: ...
-
-        def receive(self, timeout: float | None) -> bytes | None: ...
-
     Call = tuple[str, dict[str, Any]]
-    from typing import BinaryIO
 
     Stream = int | BinaryIO
+
+
+class Wire(Protocol):
+    """Where the bytes go and come from."""
+
+    def fileno(self) -> int | None: ...
+
+    def send(self, data: bytes) -> None: ...
+
+    def receive(self, timeout: float | None) -> bytes | None: ...
 
 
 RESPONSE_TIMEOUT = 30.0  # seconds of silence, as the protocol's draft has it
@@ -73,9 +75,7 @@ class ToolConversation:
     `response_timeout` is how long the host may be silent while it owes us an answer; None: as long as it likes.
     """
 
-    def __init__(self, wire: "Wire", *, response_timeout: float | None = RESPONSE_TIMEOUT) -> None:
-        from byleave.protocol.json_codec import PLAIN  # loads json, which takes as long as all the rest
-
+    def __init__(self, wire: Wire, *, response_timeout: float | None = RESPONSE_TIMEOUT) -> None:
         self.response_timeout = response_timeout
         self.wire = wire
         self._side = ToolSide(PLAIN)
@@ -103,7 +103,7 @@ class ToolConversation:
         """Whether the tool has given its result."""
         return self._side.state == OVER
 
-    def ask(self, call: "tuple[str, Mapping[str, Any]]") -> int:
+    def ask(self, call: tuple[str, Mapping[str, Any]]) -> int:
         """Send a request; return the id under which its answer will come. Nothing is sent after a cancel."""
         self._must_talk()
         if self.interrupted():
@@ -122,7 +122,7 @@ class ToolConversation:
         """Whether the host still owes us this answer."""
         return id_ in self._owed
 
-    def collect(self, id_: int) -> "Any":
+    def collect(self, id_: int) -> Any:
         """Return the result that came; raise the refusal that came instead."""
         answer = self._answers.pop(id_)
         if isinstance(answer, RequestRefused):
@@ -147,7 +147,7 @@ class ToolConversation:
         """Whether some input has not been taken yet."""
         return bool(self._inputs)
 
-    def next_input(self) -> "tuple[Any, ...]":
+    def next_input(self) -> tuple[Any, ...]:
         """Return the oldest input in a tuple of one, or an empty one; raise if no more will come."""
         if self._inputs:
             return (self._inputs.pop(0),)
@@ -166,7 +166,7 @@ class ToolConversation:
         self.forget(id_)
         self.wire.send(self._side.give_up(id_))
 
-    def forget(self, id_: "Id") -> None:
+    def forget(self, id_: Id) -> None:
         """Expect no answer to this any more."""
         self._owed.discard(id_)
         self._asking.discard(id_)
@@ -183,7 +183,7 @@ class ToolConversation:
         for message in self._side.receive(data):
             self._note(message)
 
-    def _note(self, message: "HostMessage") -> None:
+    def _note(self, message: HostMessage) -> None:
         if isinstance(message, RequestAnswered | RequestRefused):
             self._note_answer(message)
         elif isinstance(message, PendingNotice):
@@ -197,7 +197,7 @@ class ToolConversation:
         else:
             self._note_wrong(message)
 
-    def _note_answer(self, message: "RequestAnswered | RequestRefused") -> None:
+    def _note_answer(self, message: RequestAnswered | RequestRefused) -> None:
         if message.id is None and isinstance(message, RequestRefused):  # something we wrote was no message
             problem = f"the host cannot read a line of this tool: {message.message}; was it printed before connect?"
             self._trouble = error_for(message.number, problem, message.data)
@@ -215,26 +215,26 @@ class ToolConversation:
         if self.over:
             raise ProtocolError("the tool has given its result already; nothing can be said after it")
 
-    def result(self, content: "Content") -> None:
+    def result(self, content: Content) -> None:
         """Say that the work is done."""
         self._must_talk()
         if read_content(content) is None:
             raise TypeError("a result is a text, or a list of content blocks; see docs/protocol.md")
         self.wire.send(self._side.result(speakable(content)))
 
-    def error(self, message: str, trace: "Sequence[str]", *, transient: bool) -> None:
+    def error(self, message: str, trace: Sequence[str], *, transient: bool) -> None:
         """Say that the tool failed."""
         self._must_talk()
         self.wire.send(self._side.error(speakable(message), speakable(trace), transient=transient))
 
-    def state(self, update: "Mapping[str, Any]") -> None:
+    def state(self, update: Mapping[str, Any]) -> None:
         """Say how a stateful tool stands."""
         self._must_talk()
         if read_update(update) is None:
             raise TypeError("a state is running, waiting with a question, or stopped; see docs/protocol.md")
         self.wire.send(self._side.update(speakable(dict(update))))
 
-    def answer_to(self, id_: str, text: str, more: "Mapping[str, Any]") -> "Any":
+    def answer_to(self, id_: str, text: str, more: Mapping[str, Any]) -> Any:
         """Return the user's answer; without one, end with the question."""
         if id_ in self.init.answers:
             return self.init.answers[id_]
@@ -243,12 +243,12 @@ class ToolConversation:
         raise QuestionAsked(id_)
 
 
-def state_of(kind: str, **fields: "Any") -> "dict[str, Any]":
+def state_of(kind: str, **fields: Any) -> dict[str, Any]:
     """Return a state as the protocol writes it: what is None is left out."""
     return {"type": kind, **{name: value for name, value in fields.items() if value is not None}}
 
 
-def failure(message: str, trace: "Sequence[str]", *, transient: bool) -> "dict[str, Any]":
+def failure(message: str, trace: Sequence[str], *, transient: bool) -> dict[str, Any]:
     """Return the error of a state."""
     return {"message": message, "trace": list(trace), "transient": transient}
 
@@ -265,22 +265,22 @@ class HostInfo:
         return self._talk.init.name
 
     @property
-    def arguments(self) -> "Mapping[str, Any]":
+    def arguments(self) -> Mapping[str, Any]:
         """The arguments of this call."""
         return self._talk.init.arguments
 
     @property
-    def answers(self) -> "Mapping[str, Any]":
+    def answers(self) -> Mapping[str, Any]:
         """What the user answered to questions of earlier calls, under the ids of the questions."""
         return self._talk.init.answers
 
     @property
-    def options(self) -> "Mapping[str, Any]":
+    def options(self) -> Mapping[str, Any]:
         """The tool's own options, from its configuration."""
         return self._talk.init.options
 
     @property
-    def context(self) -> "Mapping[str, Any]":
+    def context(self) -> Mapping[str, Any]:
         """The root, the action and the access, as the host wrote them; empty if it did not."""
         return self._talk.init.context or {}
 
@@ -312,12 +312,12 @@ class HostInfo:
         return self._talk.cancelled
 
 
-def read(path: str) -> "Call":
+def read(path: str) -> Call:
     """Ask for the content of a file."""
     return "fs.read", _place("path", path)
 
 
-def write(path: str, content: str | bytes, *, exclusive: bool) -> "Call":
+def write(path: str, content: str | bytes, *, exclusive: bool) -> Call:
     """Ask for a file to hold this content."""
     text, encoding = carry(content)
     params: dict[str, Any] = {**_place("path", path), "content": text}
@@ -328,33 +328,33 @@ def write(path: str, content: str | bytes, *, exclusive: bool) -> "Call":
     return "fs.write", params
 
 
-def exists(path: str) -> "Call":
+def exists(path: str) -> Call:
     """Ask whether something is there."""
     return "fs.exists", _place("path", path)
 
 
-def list_dir(path: str) -> "Call":
+def list_dir(path: str) -> Call:
     """Ask what a directory holds."""
     return "fs.list_dir", _place("path", path)
 
 
-def metadata(path: str) -> "Call":
+def metadata(path: str) -> Call:
     """Ask what is there."""
     return "fs.metadata", _place("path", path)
 
 
-def delete(path: str) -> "Call":
+def delete(path: str) -> Call:
     """Ask for a file to be removed."""
     return "fs.delete", _place("path", path)
 
 
-def rename(source: str, target: str, *, exclusive: bool = False) -> "Call":
+def rename(source: str, target: str, *, exclusive: bool = False) -> Call:
     """Ask for a file or a directory to be moved."""
     params = {**_place("from", source), **_place("to", target)}
     return "fs.rename", {**params, "exclusive": True} if exclusive else params
 
 
-def grep(pattern: str, paths: "Sequence[str] | None", extensions: "Sequence[str] | None", context: int) -> "Call":
+def grep(pattern: str, paths: Sequence[str] | None, extensions: Sequence[str] | None, context: int) -> Call:
     """Ask where a pattern occurs."""
     params: dict[str, Any] = {"pattern": pattern, "context": context}
     if paths is not None:
@@ -364,7 +364,7 @@ def grep(pattern: str, paths: "Sequence[str] | None", extensions: "Sequence[str]
     return "fs.grep", params
 
 
-def http(verb: str, url: str, headers: "Headers | None", body: str | bytes | None) -> "Call":
+def http(verb: str, url: str, headers: Headers | None, body: str | bytes | None) -> Call:
     """Ask for a request to a server."""
     params: dict[str, Any] = {"url": url}
     if headers:
@@ -377,12 +377,12 @@ def http(verb: str, url: str, headers: "Headers | None", body: str | bytes | Non
     return f"http.{verb}", params
 
 
-def run(program: str, args: "Sequence[str]", envs: "Sequence[str]") -> "Call":
+def run(program: str, args: Sequence[str], envs: Sequence[str]) -> Call:
     """Ask for a program to be run."""
     return "process.run", {"program": program, "args": list(args), "envs": list(envs)}
 
 
-def _place(name: str, path: str) -> "dict[str, Any]":
+def _place(name: str, path: str) -> dict[str, Any]:
     """Return a path as it travels: one that is not UTF-8, as `list_dir` gives it, by its bytes."""
     try:
         path.encode()
@@ -469,7 +469,7 @@ def take_over(*, arrived: bytes = b"") -> Pipe:
     return Pipe(incoming, outgoing, arrived=arrived)
 
 
-def pipe_of(stdin: "Stream | None", stdout: "Stream | None") -> Pipe:
+def pipe_of(stdin: Stream | None, stdout: Stream | None) -> Pipe:
     """Return the pipe over these streams; over the process's own where both are None."""
     if stdin is None and stdout is None:
         if os.isatty(0):
@@ -478,7 +478,7 @@ def pipe_of(stdin: "Stream | None", stdout: "Stream | None") -> Pipe:
     return Pipe(_number(stdin, 0), _number(stdout, 1))
 
 
-def _number(stream: "Stream | None", default: int) -> int:
+def _number(stream: Stream | None, default: int) -> int:
     if stream is None:
         return default
     return stream if isinstance(stream, int) else stream.fileno()

@@ -19,19 +19,20 @@ What can go wrong between a mediated tool and its host, one class for each.
 They are no `ByleaveError`s: those are for people who run byleave, these for programs that run under it.
 """
 
+from __future__ import annotations
+
+from binascii import Error, a2b_base64, b2a_base64
+from typing import Any
+
 from byleave.protocol import jsonrpc
 from byleave.record import Record
 from byleave.text import sentence_list
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class VfsError(Exception):
     """A request was not done. `message` is the host's sentence, fit to be shown."""
 
-    def __init__(self, message: str, *, code: int | None = None, data: "Any" = None) -> None:
+    def __init__(self, message: str, *, code: int | None = None, data: Any = None) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
@@ -100,7 +101,7 @@ class ProtocolError(VfsError): ...
 class HostGone(VfsError): ...  # noqa: N818
 
 
-_CLASSES: "dict[int, type[VfsError]]" = {
+_CLASSES: dict[int, type[VfsError]] = {
     jsonrpc.PARSE_ERROR: InvalidRequest,
     jsonrpc.INVALID_REQUEST: InvalidRequest,
     jsonrpc.METHOD_NOT_FOUND: MethodNotFound,
@@ -113,7 +114,7 @@ _CLASSES: "dict[int, type[VfsError]]" = {
 }
 
 
-def error_for(code: int, message: str, data: "Any" = None) -> VfsError:
+def error_for(code: int, message: str, data: Any = None) -> VfsError:
     """Return the error that a refusal of the host's is; one with a number we do not know is a plain VfsError."""
     kind = _CLASSES.get(code, VfsError)
     if kind is InvalidParams and isinstance(data, dict) and type(data.get("limit")) is int:
@@ -194,13 +195,13 @@ class Completed(Record):
     exit_code: int
 
 
-def read_file(tree: "Any") -> bytes:
+def read_file(tree: Any) -> bytes:
     """Return the bytes of a file."""
     content = _carried(tree, "content", "encoding")
     return content.encode(errors="surrogatepass") if isinstance(content, str) else content
 
 
-def read_text(tree: "Any", path: str) -> str:
+def read_text(tree: Any, path: str) -> str:
     """Return the text of a file; NotText if it is binary."""
     content = _carried(tree, "content", "encoding")
     if isinstance(content, bytes):
@@ -208,37 +209,37 @@ def read_text(tree: "Any", path: str) -> str:
     return content
 
 
-def read_exists(tree: "Any") -> bool:
+def read_exists(tree: Any) -> bool:
     """Whether something is there."""
     return _field(tree, "exists", bool) is True
 
 
-def read_listing(tree: "Any") -> Listing:
+def read_listing(tree: Any) -> Listing:
     """Return the entries of a directory."""
     entries = tuple([Entry(_path(entry), _text(entry, "kind")) for entry in _field(tree, "entries", list)])
     return Listing(entries, _number(tree.get("hidden")) or 0)
 
 
-def read_metadata(tree: "Any") -> Metadata:
+def read_metadata(tree: Any) -> Metadata:
     """Return what is known of a path."""
     modified = _field(tree, "modified", int, float) if tree.get("modified") is not None else None
     return Metadata(_text(tree, "kind"), int(_field(tree, "size", int)), modified)
 
 
-def read_matches(tree: "Any") -> list[Match]:
+def read_matches(tree: Any) -> list[Match]:
     """Return what a search found."""
     return [_match(found) for found in _field(tree, "matches", list)]
 
 
-def _match(tree: "Any") -> Match:
+def _match(tree: Any) -> Match:
     return Match(_path(tree), tuple([_line(line) for line in _field(tree, "lines", list)]))
 
 
-def _line(tree: "Any") -> Line:
+def _line(tree: Any) -> Line:
     return Line(_field(tree, "line_number", int), _text(tree, "content"), _field(tree, "is_match", bool))
 
 
-def read_reply(tree: "Any") -> HttpReply:
+def read_reply(tree: Any) -> HttpReply:
     """Return what a server answered."""
     body = _carried(tree, "body", "encoding")
     given = tree.get("headers")
@@ -247,13 +248,13 @@ def read_reply(tree: "Any") -> HttpReply:
     return HttpReply(_field(tree, "status", int), body, tuple(headers), url if isinstance(url, str) else "")
 
 
-def read_completed(tree: "Any") -> Completed:
+def read_completed(tree: Any) -> Completed:
     """Return how a program ended."""
     said = [_carried(tree, name, f"{name}_encoding") for name in ("stdout", "stderr")]
     return Completed(said[0], said[1], _field(tree, "exit_code", int))
 
 
-def _carried(tree: "Any", name: str, encoding: str) -> str | bytes:
+def _carried(tree: Any, name: str, encoding: str) -> str | bytes:
     """Return a text, or the bytes that travelled as base64."""
     text = _text(tree, name)
     if tree.get(encoding) is None:
@@ -263,7 +264,7 @@ def _carried(tree: "Any", name: str, encoding: str) -> str | bytes:
     return _decoded(text, name)
 
 
-def _path(tree: "Any") -> str:
+def _path(tree: Any) -> str:
     """Return a path; one that is not UTF-8 came by its bytes, and is as `os.fsdecode` gives it."""
     if not isinstance(tree, dict) or "path_b64" not in tree:
         return _text(tree, "path")
@@ -271,24 +272,21 @@ def _path(tree: "Any") -> str:
 
 
 def _decoded(text: str, name: str) -> bytes:
-    from binascii import Error, a2b_base64
-
     try:
         return a2b_base64(text, strict_mode=True)
     except (Error, ValueError):
         raise ProtocolError(f"the host sent {name} that is not base64") from None
 
 
-def carry(content: str | bytes) -> "tuple[str, str | None]":
+def carry(content: str | bytes) -> tuple[str, str | None]:
     """Return content as it travels: a text as it is, bytes as base64, with the name of the encoding if there is one."""
     if isinstance(content, str):
         return content, None
-    from binascii import b2a_base64
 
     return b2a_base64(content, newline=False).decode(), BASE64
 
 
-def speakable(tree: "Any") -> "Any":
+def speakable(tree: Any) -> Any:
     r"""Return a tree whose texts are all Unicode: bytes of names that are not UTF-8 are written out, as `\xff`."""
     if isinstance(tree, str):
         return tree if tree.isascii() else _written_out(tree)
@@ -304,11 +302,11 @@ def _written_out(text: str) -> str:
         return text.encode(errors="backslashreplace").decode()
 
 
-def _text(tree: "Any", name: str) -> str:
+def _text(tree: Any, name: str) -> str:
     return str(_field(tree, name, str))
 
 
-def _field(tree: "Any", name: str, *kinds: type) -> "Any":
+def _field(tree: Any, name: str, *kinds: type) -> Any:
     value = tree.get(name) if isinstance(tree, dict) else None
     if type(value) not in kinds:
         raise ProtocolError(f"the host's answer has no {name} that can be read")

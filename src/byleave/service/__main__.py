@@ -4,13 +4,15 @@ It is started with a fixed environment, and from no directory in particular. `--
 that byleave needs: without `site`, the interpreter does not look for them.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
 _FLAGS = ("--directory", "--key", "--packages")
 
 
-def main(words: "list[str]") -> int:
+def main(words: list[str]) -> int:
     """Serve until there is a reason to end."""
     flags = dict(zip(words[::2], words[1::2], strict=True))
     if not {"--directory", "--key"} <= flags.keys() <= set(_FLAGS):

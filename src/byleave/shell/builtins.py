@@ -4,7 +4,10 @@ Each checker gets the words and answers with the flow that follows, or refuses. 
 nothing to the shell that matters to a reader.
 """
 
+from __future__ import annotations
+
 import itertools
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from byleave.shell.model import Assignment, NotUnderstoodError
 from byleave.shell.state import AT_HOME, entered, followed, forms_of, moved, relative_value, united
@@ -12,39 +15,38 @@ from byleave.shell.syntax.cursor import is_identifier
 from byleave.shell.syntax.tree import Piece, is_decimal
 from byleave.shell.syntax.vocabulary import BINARY_TESTS, SET_NAMES, SET_OPTIONS, SHOPT_NAMES, UNARY_TESTS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import NoReturn, Protocol
 
     from byleave.shell.state import Flow, Places, ShellState
     from byleave.shell.syntax.tree import Word
 
     Words = tuple[Word, ...]
 
-    class VariableChecks(Protocol):
-        """What a builtin needs to know of the text being read, and what it reports: `walk.Walker`."""
-
-        start: str
-        functions: set[str]
-        tainted: set[str]
-
-        def check_variable(self, name: str, at: int, value: str | None = None) -> None: ...
-
-        def check_exotic(self, name: str, at: int) -> None: ...
-
-        def check_numbers(self, words: Iterable[Word], state: ShellState) -> None: ...
-
-        def taint(self, name: str, at: int) -> None: ...
-
     Checker = Callable[["VariableChecks", Words, ShellState], Flow]
 
 
-def _refuse(reason: str, word: "Word") -> "NoReturn":
+class VariableChecks(Protocol):
+    """What a builtin needs to know of the text being read, and what it reports: `walk.Walker`."""
+
+    start: str
+    functions: set[str]
+    tainted: set[str]
+
+    def check_variable(self, name: str, at: int, value: str | None = None) -> None: ...
+
+    def check_exotic(self, name: str, at: int) -> None: ...
+
+    def check_numbers(self, words: Iterable[Word], state: ShellState) -> None: ...
+
+    def taint(self, name: str, at: int) -> None: ...
+
+
+def _refuse(reason: str, word: Word) -> NoReturn:
     raise NotUnderstoodError(reason, word.start)
 
 
-def _texts(words: "Words", what: str) -> list[str]:
+def _texts(words: Words, what: str) -> list[str]:
     """Return the arguments, all of which must be known."""
     texts: list[str] = []
     for word in words[1:]:
@@ -54,7 +56,7 @@ def _texts(words: "Words", what: str) -> list[str]:
     return texts
 
 
-def change_directory(walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def change_directory(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     """`cd` and `pushd`: followed when the operand is one word that is known, or that the line makes known."""
     arguments = list(words[1:])
     physical = stays = False
@@ -80,7 +82,7 @@ def change_directory(walker: "VariableChecks", words: "Words", state: "ShellStat
     return state.at(moved(state.places, target, walker.start), state.places), state
 
 
-def reached(word: "Word", state: "ShellState", start: str) -> "Places":
+def reached(word: Word, state: ShellState, start: str) -> Places:
     """Return where a directory is that a word names which is not literal; None where that is not known."""
     found: Places = ()
     for form in forms_of(word, state.values):
@@ -114,18 +116,18 @@ def reached(word: "Word", state: "ShellState", start: str) -> "Places":
     return found or None
 
 
-def _is_open(piece: "Piece") -> bool:
+def _is_open(piece: Piece) -> bool:
     """Whether the shell may still make something else of a piece: a pattern, braces, several words."""
     if piece.kind == "literal":
         return False
     return piece.kind not in ("raw", "value") or any(char in "*?[{\\ \t\n" for char in piece.text)
 
 
-def _lose_directory(_walker: "VariableChecks", _words: "Words", state: "ShellState") -> "Flow":
+def _lose_directory(_walker: VariableChecks, _words: Words, state: ShellState) -> Flow:
     return state.at(None, None), state
 
 
-def _source(_walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _source(_walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     """A script may change the directory and every variable; the one that activates a virtual environment stays."""
     lost = state.lost()
     if len(words) == 2 and (words[1].text or "").endswith("/bin/activate"):
@@ -133,14 +135,14 @@ def _source(_walker: "VariableChecks", words: "Words", state: "ShellState") -> "
     return lost, lost
 
 
-def _leave(_walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _leave(_walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     """`exit` ends the shell, unless it has too many arguments."""
     if len(words) > 2 or any(word.many and not word.number for word in words):
         return state, state
     return None, None
 
 
-def _set(_walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _set(_walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     """`set`: only options that leave the reading of words as it is."""
     named = False
     for word in words[1:]:
@@ -162,36 +164,36 @@ def _set(_walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flo
     return state, state
 
 
-def _shopt(_walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _shopt(_walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     for text in _texts(words, "`shopt`"):
         if text not in SHOPT_NAMES and text not in ("-s", "-u", "-q", "-p"):
             _refuse(f"`shopt {text}` changes how bash reads", words[0])
     return state, state
 
 
-def _alias(_walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _alias(_walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     if any("=" in text for text in _texts(words, "`alias`")):
         _refuse("an alias changes what later words mean", words[0])
     return state, state
 
 
-def _never(_walker: "VariableChecks", words: "Words", _state: "ShellState") -> "Flow":
+def _never(_walker: VariableChecks, words: Words, _state: ShellState) -> Flow:
     _refuse(f"`{words[0].text}` changes what later words mean, or evaluates its arguments", words[0])
 
 
-def _hash(_walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _hash(_walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     if any("=" in text or (text.startswith("-") and text != "-r") for text in _texts(words, "`hash`")):
         _refuse("`hash` changes what later words run", words[0])
     return state, state
 
 
-def _enable(_walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _enable(_walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     if len(words) > 1:
         _refuse("`enable` changes what later words run", words[0])
     return state, state
 
 
-def _declare(walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _declare(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     """`declare`, `export` and their like: plain names and values, no integers, references or functions."""
     for word in words[1:]:
         name = word.prefix.partition("=")[0].removesuffix("+")
@@ -210,7 +212,7 @@ def _declare(walker: "VariableChecks", words: "Words", state: "ShellState") -> "
     return state, state
 
 
-def _names(walker: "VariableChecks", words: "Words", state: "ShellState", *, values: str, flags: str) -> "Flow":
+def _names(walker: VariableChecks, words: Words, state: ShellState, *, values: str, flags: str) -> Flow:
     """Check a builtin that sets the variables it names: each must be a plain name that changes nothing."""
     index = 1
     while index < len(words):
@@ -226,7 +228,7 @@ def _names(walker: "VariableChecks", words: "Words", state: "ShellState", *, val
     return state, state
 
 
-def _value_follows(words: "Words", word: "Word", text: str, values: str, flags: str) -> bool:
+def _value_follows(words: Words, word: Word, text: str, values: str, flags: str) -> bool:
     """Check an option of `read` and its like; return whether the next word is its value."""
     if text == "--":
         return False
@@ -238,35 +240,35 @@ def _value_follows(words: "Words", word: "Word", text: str, values: str, flags: 
     return False
 
 
-def _plain_name(walker: "VariableChecks", text: str, word: "Word") -> None:
+def _plain_name(walker: VariableChecks, text: str, word: Word) -> None:
     if not is_identifier(text):
         _refuse("a subscript that bash evaluates", word)
     walker.check_exotic(text, word.start)
     walker.taint(text, word.start)
 
 
-def _read(walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _read(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     return _names(walker, words, state, values="dinNptu", flags="rsea")  # the name of -a is checked like the others
 
 
-def _mapfile(walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _mapfile(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     return _names(walker, words, state, values="dnsuO", flags="t")
 
 
-def _unset(walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _unset(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     if walker.functions:
         _refuse("`unset` may remove a function", words[0])
     return _names(walker, words, state, values="", flags="v")
 
 
-def _getopts(walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _getopts(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     if len(words) < 3 or words[1].text is None or words[2].text is None:
         _refuse("`getopts` with a word known only at run time", words[0])
     _plain_name(walker, words[2].text, words[2])
     return state, state
 
 
-def _printf(walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _printf(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     """`printf -v name` sets a variable; its options end at the format."""
     if len(words) < 2:
         return state, state
@@ -289,19 +291,19 @@ def _counts(text: str) -> bool:
     return text.startswith("-") or any(part.lstrip("-+ #'0123456789.*$hlLjzt").startswith("n") for part in parts)
 
 
-def _wait(_walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _wait(_walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     for word in words[1:]:
         if (word.text is None and word.could_be_option and word.number is None) or (word.text or "").startswith("-p"):
             _refuse("`wait -p` sets a variable", word)
     return state, state
 
 
-def _wait_for_numbers(walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _wait_for_numbers(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     walker.check_numbers([word for word in words[1:] if word.text is None], state)
     return _wait(walker, words, state)
 
 
-def _test(walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _test(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     """`test` and `[`: -v and -R evaluate a subscript, so it must be clear which words are operators."""
     arguments = list(words[1:])
     if words[0].text == "[":
@@ -324,14 +326,14 @@ def _test(walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flo
     return state, state
 
 
-def _known_test(arguments: "list[Word]", state: "ShellState") -> "Flow":
+def _known_test(arguments: list[Word], state: ShellState) -> Flow:
     for word, following in itertools.pairwise(arguments):
         if word.text in ("-v", "-R") and not is_identifier(following.text or ""):
             _refuse("-v evaluates a subscript", following)
     return state, state
 
 
-def _jobs(_walker: "VariableChecks", words: "Words", state: "ShellState") -> "Flow":
+def _jobs(_walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     if any(text.startswith("-") and "x" in text for text in _texts(words, "`jobs`")):
         _refuse("`jobs -x` runs a command", words[0])
     return state, state
@@ -340,7 +342,7 @@ def _jobs(_walker: "VariableChecks", words: "Words", state: "ShellState") -> "Fl
 DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
 
 
-def declared(words: "Words") -> tuple[Assignment, ...]:
+def declared(words: Words) -> tuple[Assignment, ...]:
     """Return the assignments among the arguments of `export` and its like."""
     made: list[Assignment] = []
     for word in words[1:]:
@@ -352,7 +354,7 @@ def declared(words: "Words") -> tuple[Assignment, ...]:
     return tuple(made)
 
 
-CHECKERS: "dict[str, Checker]" = {
+CHECKERS: dict[str, Checker] = {
     "cd": change_directory,
     "pushd": change_directory,
     "popd": _lose_directory,

@@ -3,8 +3,14 @@
 Values only. How a text becomes them: `reader.read_command`. What a program's options mean: `knowledge.options`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.record import Record
-from byleave.shell.syntax.tree import Piece, Word
+
+if TYPE_CHECKING:
+    from byleave.shell.syntax.tree import Piece, Word
 
 
 class Assignment(Record):
@@ -71,7 +77,7 @@ class Command(Record):
     elsewhere: bool = False  # on another machine, or in another tree of files
     fed: bool = False
     runs_anything: bool = False
-    followed: "tuple[tuple[str, ...] | None, tuple[str, ...] | None] | None" = None
+    followed: tuple[tuple[str, ...] | None, tuple[str, ...] | None] | None = None
 
     @property
     def works_in(self) -> tuple[str, ...] | None:

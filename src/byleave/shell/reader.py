@@ -10,6 +10,10 @@ found by looking at all commands of a text at once, and rather says "it may" tha
 `loose_words` are the words of a text that was not understood, for rules that must hold even then.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.shell.knowledge.program_input import (
     is_interpreter,
     is_shell,
@@ -27,7 +31,6 @@ from byleave.shell.syntax.tree import Word
 from byleave.shell.walk import Walker
 from byleave.shell.wrappers import SHELLS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -43,7 +46,7 @@ _LOOKING = frozenset(
 )
 
 
-def marked(commands: "list[Command]", programs: "ProgramTables") -> "tuple[Command, ...]":
+def marked(commands: list[Command], programs: ProgramTables) -> tuple[Command, ...]:
     """Return the commands with `piped_to_shell` and `runs_anything` as far as the whole text shows."""
     if len(commands) == 1 and not commands[0].redirects:
         first = commands[0]
@@ -67,7 +70,7 @@ def marked(commands: "list[Command]", programs: "ProgramTables") -> "tuple[Comma
     return tuple(made)
 
 
-def _scripts(command: "Command") -> "Iterator[str]":
+def _scripts(command: Command) -> Iterator[str]:
     """Yield the last names of the files that a command runs as scripts or programs."""
     if not command.words or command.wraps is not None or command.name is None:
         return
@@ -82,7 +85,7 @@ def _scripts(command: "Command") -> "Iterator[str]":
             yield _base(item.target)
 
 
-def _named(command: "Command") -> "Iterator[str]":
+def _named(command: Command) -> Iterator[str]:
     """Yield the last names of the files that a command may write: its operands, values of options, redirections."""
     if command.wraps is not None or is_interpreter(command.name) or command.program in ("source", "."):
         yield from _redirected(command)
@@ -97,18 +100,18 @@ def _named(command: "Command") -> "Iterator[str]":
     yield from _redirected(command)
 
 
-def _written(command: "Command") -> "Iterator[str]":
+def _written(command: Command) -> Iterator[str]:
     """Yield the last names of the files into which a command puts text."""
     yield from (_named(command) if command.program in _TEXT_WRITERS else _redirected(command))
 
 
-def _redirected(command: "Command") -> "Iterator[str]":
+def _redirected(command: Command) -> Iterator[str]:
     for item in command.redirects:
         if item.writes and item.target is not None:
             yield _base(item.target)
 
 
-def _joins(command: "Command") -> bool:
+def _joins(command: Command) -> bool:
     """Whether a command connects descriptors so that it is not clear what reads from where."""
     if command.program in _JOINING:
         return True
@@ -117,7 +120,7 @@ def _joins(command: "Command") -> bool:
     return any(_is_odd(item) for item in command.redirects)
 
 
-def _is_odd(item: "Redirect") -> bool:
+def _is_odd(item: Redirect) -> bool:
     if item.kind == "text":
         return False
     if item.kind == "descriptor":
@@ -131,7 +134,7 @@ def _is_own(text: str | None) -> bool:
     return text is not None and (text == "-" or text.endswith(("/stdin", "/fd/0")))
 
 
-def _feeds_shell(command: "Command", commands: "list[Command]") -> bool:
+def _feeds_shell(command: Command, commands: list[Command]) -> bool:
     """Whether its output goes into a process of its own (`> >(..)`) while the line starts a shell somewhere."""
     outputs = [each for each in command.redirects if each.kind == "process" and ">" in each.operator]
     return bool(outputs) and any(is_shell(other.name) for other in commands)
@@ -142,7 +145,7 @@ def _base(text: str) -> str:
 
 
 # The dialects of shells by their names, as actions give them; without a name it may be bash or sh.
-DIALECTS: "dict[str | None, str]" = {None: EITHER, **{name: dialect for name, dialect in SHELLS.items() if dialect}}
+DIALECTS: dict[str | None, str] = {None: EITHER, **{name: dialect for name, dialect in SHELLS.items() if dialect}}
 SIZE_LIMIT = 32 * 1024  # bytes; EDGE_CASES: longer texts are not looked at
 
 

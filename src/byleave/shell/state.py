@@ -9,10 +9,13 @@ Of variables, only what the line itself sets is known; one that it has not surel
 to find the files that a command names (`knowledge.named_files`), never to allow anything.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.record import Record
 from byleave.shell.syntax.tree import Arithmetic, AssignmentNode, Function, Loop, Piece, Sets, Simple, Word
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 MOST_FORMS = 16  # of one word: more are not followed
 MOST_PIECES = 256  # of one form
 LONGEST = 1 << 16  # characters of one form: `a=$a$a` doubles each time
-NOTHING_KNOWN: "Values" = {}
+NOTHING_KNOWN: Values = {}
 EVERYTHING = None  # every variable may have been set
 
 # Builtins that set the variables they name.
@@ -40,14 +43,14 @@ SETTERS = frozenset(
 ANYTHING = frozenset(["eval", "source", ".", "trap", "builtin", "command", "enable", "set", "shift"])
 
 
-def forms_of(word: Word, values: "Values") -> "Forms":
+def forms_of(word: Word, values: Values) -> Forms:
     """Return what a word may be put together from; nothing where that is not known."""
     if word.text is not None:
         return ((Piece("literal", word.text),),)
     return filled(word.pieces, values)
 
 
-def filled(pieces: "Form", values: "Values") -> "Forms":
+def filled(pieces: Form, values: Values) -> Forms:
     """Fill the values of variables into the pieces of a word."""
     forms: list[list[Piece]] = [[]]
     for number, piece in enumerate(pieces):
@@ -66,14 +69,14 @@ def filled(pieces: "Form", values: "Values") -> "Forms":
     return tuple([tuple(form) for form in forms]) if pieces else ()
 
 
-def _is_too_long(first: "Sequence[Piece]", second: "Sequence[Piece]") -> bool:
+def _is_too_long(first: Sequence[Piece], second: Sequence[Piece]) -> bool:
     """Whether two values together are longer than what is followed."""
     if len(first) + len(second) > MOST_PIECES:
         return True
     return sum([len(piece.text) for piece in (*first, *second)]) > LONGEST
 
 
-def _used(piece: Piece, values: "Values") -> "Forms":
+def _used(piece: Piece, values: Values) -> Forms:
     """Return what the use of a variable stands for."""
     known = values.get(piece.text)
     if known is None:
@@ -86,7 +89,7 @@ def _used(piece: Piece, values: "Values") -> "Forms":
     return tuple([tuple([_unquoted(each) for each in form]) for form in known])
 
 
-def looped(form: "Form") -> "Form":
+def looped(form: Form) -> Form:
     """Return a word of a loop as its variable holds it: one at a time (`each`), its tilde expanded where it stood."""
     first = form[0] if form else None
     if first is not None and first.kind == "raw" and (first.text == "~" or first.text.startswith("~/")):
@@ -96,7 +99,7 @@ def looped(form: "Form") -> "Form":
     return (Piece("each"), *form)
 
 
-def pinned(forms: "Forms", places: "Places") -> "Forms":
+def pinned(forms: Forms, places: Places) -> Forms:
     """Return values with the working directory that they were made in; nothing where that is not known."""
     if not any(piece.kind == "here" and not piece.text for form in forms for piece in form):
         return forms
@@ -133,7 +136,7 @@ _HERE = "\0"
 _SPECIAL = frozenset("~*?[]{}\\")
 
 
-def unsplit(forms: "Forms") -> "Forms":
+def unsplit(forms: Forms) -> Forms:
     """Return values of which it is not known how the shell splits them where they are not quoted."""
     return tuple(
         [tuple([each.replace(kind="whole") if each.kind == "literal" else each for each in form]) for form in forms]
@@ -155,7 +158,7 @@ def splits_oddly(text: str) -> bool:
     )
 
 
-def assigned_forms(node: AssignmentNode, values: "Values") -> "Forms":
+def assigned_forms(node: AssignmentNode, values: Values) -> Forms:
     """Return what a variable may hold behind a plain assignment: no pattern works in it, but a leading tilde does."""
     if node.values is not None or node.effects:
         return ()
@@ -175,7 +178,7 @@ def assigned_forms(node: AssignmentNode, values: "Values") -> "Forms":
     return forms
 
 
-def _held(form: "Form") -> "Iterator[Piece]":
+def _held(form: Form) -> Iterator[Piece]:
     for number, piece in enumerate(form):
         if piece.kind == "value":
             yield Piece("literal", piece.text)
@@ -190,7 +193,7 @@ def _held(form: "Form") -> "Iterator[Piece]":
             yield Piece("tilde")
 
 
-def assigned_in(node: object) -> "frozenset[str] | None":
+def assigned_in(node: object) -> frozenset[str] | None:
     """Return the variables that a part of the tree may set; None where it may set any."""
     names: set[str] = set()
     return frozenset(names) if _collect(node, names) else EVERYTHING
@@ -219,7 +222,7 @@ def _collect(node: object, names: set[str]) -> bool:
     return all([_collect(getattr(node, name), names) for name in node.field_names()])
 
 
-def without(values: "Values", names: "frozenset[str] | None") -> "Values":
+def without(values: Values, names: frozenset[str] | None) -> Values:
     """Return the values that are still known once these variables may have been set."""
     if not values or names is EVERYTHING:
         return NOTHING_KNOWN
@@ -228,7 +231,7 @@ def without(values: "Values", names: "frozenset[str] | None") -> "Values":
     return {name: forms for name, forms in values.items() if name not in names}
 
 
-def either(first: "Values", second: "Values") -> "Values":
+def either(first: Values, second: Values) -> Values:
     """Return what is known whichever of the two is the case."""
     if first is second or not first or not second:
         return first if first is second else NOTHING_KNOWN
@@ -247,12 +250,12 @@ def is_followed(place: str) -> bool:
     return place.startswith("\0")
 
 
-def followed(places: "Places") -> "Places":
+def followed(places: Places) -> Places:
     """Return places as they are noted where a word that is not literal leads there."""
     return None if places is None else tuple([each if is_followed(each) else f"{FOLLOWED}{each}" for each in places])
 
 
-def plain(places: "Places") -> "Places":
+def plain(places: Places) -> Places:
     """Return places that literal words lead to; nothing is known where others lead there."""
     return None if places is None or any(is_followed(place) for place in places) else places
 
@@ -264,7 +267,7 @@ def located(place: str, home: str | None) -> str | None:
     return place.removeprefix(FOLLOWED)
 
 
-def moved(places: "Places", operand: str, start: str) -> "Places":
+def moved(places: Places, operand: str, start: str) -> Places:
     """Return where a successful `cd operand` leads from `places`; `start` is where the text started."""
     if places is None and not operand.startswith("/"):
         return None
@@ -276,7 +279,7 @@ def moved(places: "Places", operand: str, start: str) -> "Places":
     return tuple(found) if len(found) <= MOST_PLACES else None
 
 
-def entered(places: "Places", operand: str) -> "Places":
+def entered(places: Places, operand: str) -> Places:
     """Return where a program stands that changed to `operand` by the system's own rules (`git -C`)."""
     if operand.startswith("/"):
         return (operand,)
@@ -285,7 +288,7 @@ def entered(places: "Places", operand: str) -> "Places":
     return tuple([_join(place, operand) for place in places])
 
 
-def united(first: "Places", second: "Places") -> "Places":
+def united(first: Places, second: Places) -> Places:
     """Return the places of both, unknown if one of them is."""
     if first == second:
         return first
@@ -337,24 +340,24 @@ class ShellState(Record):
     `values` are what the variables may hold that the line has surely set.
     """
 
-    places: "Places"
-    previous: "Places"
+    places: Places
+    previous: Places
     numeric: frozenset[str]
     functions: frozenset[str]
-    values: "Values" = NOTHING_KNOWN
+    values: Values = NOTHING_KNOWN
 
-    def at(self, places: "Places", previous: "Places") -> "ShellState":
+    def at(self, places: Places, previous: Places) -> ShellState:
         return ShellState(places, previous, self.numeric, self.functions, self.values)
 
-    def counting(self, name: str) -> "ShellState":
+    def counting(self, name: str) -> ShellState:
         return ShellState(self.places, self.previous, self.numeric | {name}, self.functions, self.values)
 
-    def knowing(self, values: "Values") -> "ShellState":
+    def knowing(self, values: Values) -> ShellState:
         if values is self.values:
             return self
         return ShellState(self.places, self.previous, self.numeric, self.functions, values)
 
-    def lost(self) -> "ShellState":
+    def lost(self) -> ShellState:
         """Return the state after something that may have changed directory and variables at will."""
         return ShellState(None, None, frozenset(), self.functions)
 
@@ -362,7 +365,7 @@ class ShellState(Record):
 UNKNOWN = ShellState(None, None, frozenset(), frozenset())
 
 
-def merged(first: "ShellState | None", second: "ShellState | None") -> "ShellState | None":
+def merged(first: ShellState | None, second: ShellState | None) -> ShellState | None:
     """Return what holds whichever of the two is the case."""
     if first is second or second is None:
         return first

@@ -4,8 +4,14 @@ The order is that of the text: a command, then the children it wraps, then the c
 functions and numbers are followed in a `State`; what cannot be followed is refused. Wrappers: `wrappers`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
 from byleave.shell.builtins import CHECKERS, DECLARING, declared, reached
+from byleave.shell.knowledge.option_values import harmless_in_shell
 from byleave.shell.knowledge.options import worked_in
+from byleave.shell.knowledge.program_input import is_interpreter, reads_script, takes_data
 from byleave.shell.model import Assignment, Command, NotUnderstoodError, Redirect, Via
 from byleave.shell.state import (
     MOST_FORMS,
@@ -49,10 +55,8 @@ from byleave.shell.syntax.vocabulary import BUILTIN_NAMES, SHELL_VARIABLES
 from byleave.shell.wrapped_command import TOP, CommandCall, Frame
 from byleave.shell.wrappers import unwrap
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import NoReturn
 
     from byleave.shell.knowledge.programs import ProgramTables
     from byleave.shell.state import Flow, Values
@@ -90,7 +94,7 @@ class Walker:
     )
 
     def __init__(
-        self, grammar: "Grammar", commands: list[Command], start: str, programs: "ProgramTables", frame: Frame = TOP
+        self, grammar: Grammar, commands: list[Command], start: str, programs: ProgramTables, frame: Frame = TOP
     ) -> None:
         self.commands = commands
         self.programs = programs
@@ -111,10 +115,10 @@ class Walker:
         if not self.functions.isdisjoint(BUILTIN_NAMES):
             self.refuse("a function that replaces a builtin", 0)
 
-    def refuse(self, reason: str, at: int) -> "NoReturn":
+    def refuse(self, reason: str, at: int) -> NoReturn:
         raise NotUnderstoodError(reason, at)
 
-    def sequence(self, node: Sequence, state: "ShellState | None") -> "Flow":
+    def sequence(self, node: Sequence, state: ShellState | None) -> Flow:
         flow: Flow = (state, state)
         for item, background in node.items:
             state = merged(*flow)
@@ -126,14 +130,14 @@ class Walker:
                 flow = (after, after)
         return flow
 
-    def follow(self, node: "Node", state: ShellState) -> "Flow":
+    def follow(self, node: Node, state: ShellState) -> Flow:
         kind = type(node)
         if kind is Simple:
             return self._simple(node, state)  # type: ignore[arg-type]
         flow: Flow = FOLLOWERS[kind](self, node, state)  # type: ignore[operator]
         return flow
 
-    def _and_or(self, node: AndOr, state: ShellState) -> "Flow":
+    def _and_or(self, node: AndOr, state: ShellState) -> Flow:
         success, failure = self.follow(node.first, state)
         for operator, part in node.rest:
             entry = success if operator == "&&" else failure
@@ -146,7 +150,7 @@ class Walker:
                 success, failure = merged(success, after), otherwise
         return success, failure
 
-    def _pipeline(self, node: Pipeline, state: ShellState) -> "Flow":
+    def _pipeline(self, node: Pipeline, state: ShellState) -> Flow:
         if len(node.stages) == 1:
             success, failure = self._timed(node, node.stages[0], state)
             return (failure, success) if node.negated else (success, failure)
@@ -160,7 +164,7 @@ class Walker:
             state = state.lost()  # its last stage runs in the shell itself
         return state, state
 
-    def _timed(self, node: Pipeline, stage: "Node", state: ShellState) -> "Flow":
+    def _timed(self, node: Pipeline, stage: Node, state: ShellState) -> Flow:
         if not node.timed:
             return self.follow(stage, state)
         frame = self.frame
@@ -175,8 +179,6 @@ class Walker:
 
         A stage is given as the place of its first command, and whether it calls a function.
         """
-        from byleave.shell.knowledge.program_input import reads_script
-
         commands = self.commands
         self._feed(range(stages[1][0], len(commands)))
         if any(calls for _, calls in stages[1:]):
@@ -195,22 +197,22 @@ class Walker:
                 if any(calls for _, calls in stages[: last[piped]]):
                     self._mark(self.bodies, piped=piped)
 
-    def _feed(self, places: "Iterable[int]") -> None:
+    def _feed(self, places: Iterable[int]) -> None:
         for place in places:
             self.commands[place] = self.commands[place].replace(fed=True)
 
-    def _mark(self, places: "Iterable[int]", *, piped: bool | None) -> None:
+    def _mark(self, places: Iterable[int], *, piped: bool | None) -> None:
         for place in places:
             if self.commands[place].piped_to_shell is not True:
                 self.commands[place] = self.commands[place].replace(piped_to_shell=piped)
 
-    def _group(self, node: Group, state: ShellState) -> "Flow":
+    def _group(self, node: Group, state: ShellState) -> Flow:
         self._hold(node.redirects, state)
         flow = self.sequence(node.body, state)
         self._release(node.redirects, state)
         return (state, state) if node.subshell else flow
 
-    def _if(self, node: If, state: ShellState) -> "Flow":
+    def _if(self, node: If, state: ShellState) -> Flow:
         self._hold(node.redirects, state)
         entry: ShellState | None = state
         success: ShellState | None = None
@@ -227,7 +229,7 @@ class Walker:
         self._release(node.redirects, state)
         return success, failure
 
-    def _loop(self, node: Loop, state: ShellState) -> "Flow":
+    def _loop(self, node: Loop, state: ShellState) -> Flow:
         self._hold(node.redirects, state)
         known = without(state.values, assigned_in(node))
         inside = (state.at(None, None) if node.moves else state).knowing(known)
@@ -248,7 +250,7 @@ class Walker:
         after = (state.at(None, None) if node.moves else state).knowing(known)
         return after, after
 
-    def _case(self, node: Case, state: ShellState) -> "Flow":
+    def _case(self, node: Case, state: ShellState) -> Flow:
         self._hold(node.redirects, state)
         self._each_effect(node.word.effects, state)
         success: ShellState | None = state
@@ -263,7 +265,7 @@ class Walker:
         self._release(node.redirects, state)
         return success, failure
 
-    def _function(self, node: Function, state: ShellState) -> "Flow":
+    def _function(self, node: Function, state: ShellState) -> Flow:
         """List the body where it is defined; it runs in whatever directory it is called from."""
         if node.moves:
             self.movers.add(node.name)
@@ -273,13 +275,13 @@ class Walker:
         self.bodies.extend(range(begin, len(self.commands)))
         return defined, defined  # without values: a call may set any
 
-    def _evaluation(self, node: EvaluatedText, state: ShellState) -> "Flow":
+    def _evaluation(self, node: EvaluatedText, state: ShellState) -> Flow:
         self._hold(node.redirects, state)
         after = self._counted(node.effects, state)
         self._release(node.redirects, state)
         return after, after
 
-    def _counted(self, effects: "tuple[Effect, ...]", state: ShellState) -> ShellState:
+    def _counted(self, effects: tuple[Effect, ...], state: ShellState) -> ShellState:
         """Follow effects one after the other; return the state with the variables that now hold numbers."""
         for effect in effects:
             self._each_effect((effect,), state)
@@ -289,11 +291,11 @@ class Walker:
                         state = state.counting(name)
         return state
 
-    def _hold(self, redirects: "tuple[RedirectNode, ...]", state: ShellState) -> None:
+    def _hold(self, redirects: tuple[RedirectNode, ...], state: ShellState) -> None:
         if redirects:
             self.waiting = (*self.waiting, *[_redirect(node, state) for node in redirects])
 
-    def _release(self, redirects: "tuple[RedirectNode, ...]", state: ShellState) -> None:
+    def _release(self, redirects: tuple[RedirectNode, ...], state: ShellState) -> None:
         """Read what the words of a group's redirections do; give the redirections a place if none took them."""
         if not redirects:
             return
@@ -301,7 +303,7 @@ class Walker:
             self.emit(CommandCall((), (), (), state, redirects[0].at, redirects[-1].at))
         self._redirect_effects(redirects, state)
 
-    def _simple(self, node: Simple, state: ShellState) -> "Flow":
+    def _simple(self, node: Simple, state: ShellState) -> Flow:
         assignments = self._assignments(node.assignments) if node.assignments else ()
         redirects = tuple([_redirect(item, state) for item in node.redirects]) if node.redirects else ()
         flow = self._run(CommandCall(node.words, assignments, redirects, state, node.start, node.end), node)
@@ -320,7 +322,7 @@ class Walker:
             self._mark_substituted(node, begin)
         return self._with_values(node, state, flow)
 
-    def _with_values(self, node: Simple, before: ShellState, flow: "Flow") -> "Flow":
+    def _with_values(self, node: Simple, before: ShellState, flow: Flow) -> Flow:
         """Return the flow behind a command, with what its variables may hold from there on."""
         if node.words and not before.values and node.words[0].text not in DECLARING:
             return flow
@@ -352,8 +354,6 @@ class Walker:
 
     def _mark_substituted(self, node: Simple, begin: int) -> None:
         """Mark the commands inside `bash <(..)`: their output is the script of a shell."""
-        from byleave.shell.knowledge.program_input import is_interpreter, takes_data
-
         words = [*node.words, *[item.target for item in node.redirects if item.target is not None]]
         bodies = [item.body for item in node.redirects if item.body is not None]
         effects = [word.effects for word in words] + [body.effects for body in bodies]
@@ -367,7 +367,7 @@ class Walker:
         elif not takes_data(Command(node.words)):
             self._mark(range(begin, len(self.commands)), piped=None)
 
-    def _run(self, call: CommandCall, node: Simple) -> "Flow":
+    def _run(self, call: CommandCall, node: Simple) -> Flow:
         state = call.state
         if not call.words:
             self.emit(call)
@@ -379,7 +379,7 @@ class Walker:
             return self._called(call)
         return self.run(call)
 
-    def _called(self, call: CommandCall) -> "Flow":
+    def _called(self, call: CommandCall) -> Flow:
         """Follow a call to a function of this text: its body is listed where it is defined."""
         name = call.words[0].text or ""
         state = call.state
@@ -392,7 +392,7 @@ class Walker:
             state = state.at(None, None)
         return state, state
 
-    def run(self, call: CommandCall) -> "Flow":
+    def run(self, call: CommandCall) -> Flow:
         """List a command and its children; return the flow behind it."""
         if call.words[0].text is None:
             self.emit(call)
@@ -400,7 +400,7 @@ class Walker:
             return lost, lost
         return unwrap(self, call.words[0].text, call)
 
-    def plain(self, call: CommandCall) -> "Flow":
+    def plain(self, call: CommandCall) -> Flow:
         """List a command that wraps nothing, and follow it if it is a builtin."""
         checker = CHECKERS.get(call.words[0].text or "") if self.frame.inside else None
         if checker is None:
@@ -463,7 +463,7 @@ class Walker:
         except NotUnderstoodError as problem:
             self.refuse(problem.reason, at)
 
-    def evaluate(self, text: str, frame: Frame, state: ShellState, at: int) -> "tuple[Flow, bool]":
+    def evaluate(self, text: str, frame: Frame, state: ShellState, at: int) -> tuple[Flow, bool]:
         """Read a text that this very shell runs; return the flow behind it and whether it may change directory."""
         grammar, tree = self._parsed(text, self.dialect, at)
         if grammar.functions:
@@ -478,7 +478,7 @@ class Walker:
         self.frame = outside
         return flow, grammar.moves > 0
 
-    def _parsed(self, text: str, dialect: str, at: int) -> "tuple[Grammar, Sequence]":
+    def _parsed(self, text: str, dialect: str, at: int) -> tuple[Grammar, Sequence]:
         if refused_at(text) >= 0:
             self.refuse("a script with control characters", at)
         try:
@@ -486,7 +486,7 @@ class Walker:
         except NotUnderstoodError as problem:
             self.refuse(problem.reason, at)
 
-    def _assignments(self, nodes: "tuple[AssignmentNode, ...]") -> tuple[Assignment, ...]:
+    def _assignments(self, nodes: tuple[AssignmentNode, ...]) -> tuple[Assignment, ...]:
         made: list[Assignment] = []
         for node in nodes:
             value = None if node.values is not None else node.value.text
@@ -495,14 +495,14 @@ class Walker:
             made.append(Assignment(node.name, value, node.append, relative))
         return tuple(made)
 
-    def _redirect_effects(self, nodes: "tuple[RedirectNode, ...]", state: ShellState) -> None:
+    def _redirect_effects(self, nodes: tuple[RedirectNode, ...], state: ShellState) -> None:
         for node in nodes:
             if node.target is not None:
                 self._each_effect(node.target.effects, state)
             elif node.body is not None:
                 self._each_effect(node.body.effects, state)
 
-    def _each_effect(self, effects: "tuple[Effect, ...]", state: ShellState) -> None:
+    def _each_effect(self, effects: tuple[Effect, ...], state: ShellState) -> None:
         for effect in effects:
             if isinstance(effect, Substitution):
                 waiting, self.waiting = self.waiting, ()
@@ -519,7 +519,7 @@ class Walker:
         for name in effect.sets:
             self.check_exotic(name, effect.at)
 
-    def check_number(self, number: "Number", state: ShellState, at: int, why: str = NOT_A_NUMBER) -> None:
+    def check_number(self, number: Number, state: ShellState, at: int, why: str = NOT_A_NUMBER) -> None:
         """Refuse what may hold anything but a number."""
         if number is True:
             return
@@ -531,7 +531,7 @@ class Walker:
             return
         self.refuse(why, at)
 
-    def check_numbers(self, words: "Iterable[Word]", state: ShellState) -> None:
+    def check_numbers(self, words: Iterable[Word], state: ShellState) -> None:
         for word in words:
             self.check_number(word.number, state, word.start, "a word that may become an operator or an option")
 
@@ -544,8 +544,6 @@ class Walker:
 
     def check_exotic(self, name: str, at: int) -> None:
         """Refuse to set, other than by a plain assignment, a variable that changes what runs."""
-        from byleave.shell.knowledge.option_values import harmless_in_shell
-
         self.check_variable(name, at)
         if not harmless_in_shell(name):
             self.refuse(f"{name} changes what later commands run", at)
@@ -557,7 +555,7 @@ class Walker:
         self.tainted.add(name)
 
 
-def _listed(word: "Word", state: ShellState) -> "Word":
+def _listed(word: Word, state: ShellState) -> Word:
     """Return a word as it is listed: without what it does, with what it may become."""
     forms = forms_of(word, state.values) if word.text is None else ()
     prefix = word.prefix
@@ -568,14 +566,14 @@ def _listed(word: "Word", state: ShellState) -> "Word":
     return word.replace(effects=(), number=None, pieces=left, forms=forms, prefix=prefix, splits=splits)
 
 
-def _ends_in_number(word: "Word") -> bool:
+def _ends_in_number(word: Word) -> bool:
     """Whether a word is plain text and then a number known only at run time, as `-j$(nproc)` is: it stays one word."""
     kinds = [piece.kind for piece in word.pieces]
     effects = word.effects
     return kinds == ["raw", "unknown"] and len(effects) == 1 and _is_number(effects[0])
 
 
-def _is_number(effect: "Effect") -> bool:
+def _is_number(effect: Effect) -> bool:
     return isinstance(effect, Substitution) and yields_number(effect)
 
 
@@ -584,7 +582,7 @@ def _is_rooted(form: tuple[Piece, ...]) -> bool:
     return first is not None and first.kind in ("home", "here")
 
 
-def _redirect(node: "RedirectNode", state: ShellState) -> Redirect:
+def _redirect(node: RedirectNode, state: ShellState) -> Redirect:
     """Return a redirection as it is reported, with what its target may become."""
     made = redirect_of(node)
     if node.target is None or made.target is not None or made.kind != "file":
@@ -592,7 +590,7 @@ def _redirect(node: "RedirectNode", state: ShellState) -> Redirect:
     return made.replace(forms=forms_of(node.target, state.values))
 
 
-def _each_value(node: Loop, state: ShellState, known: "Values") -> "Values":
+def _each_value(node: Loop, state: ShellState, known: Values) -> Values:
     """Return the values inside a `for`: its variable holds each of its words, one at a time (`each`)."""
     forms = [forms_of(word, state.values) for word in node.words]
     held = tuple(dict.fromkeys([looped(each) for word in forms for each in pinned(word, state.places)]))
@@ -602,7 +600,7 @@ def _each_value(node: Loop, state: ShellState, known: "Values") -> "Values":
     return {**known, node.name or "": held}
 
 
-def _base_name(word: "Word") -> str:
+def _base_name(word: Word) -> str:
     name = word.text or ""
     return name[name.rfind("/") + 1 :]
 

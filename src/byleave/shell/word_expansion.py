@@ -3,9 +3,12 @@
 Pure. A word becomes `Expanded` words: plain text, or a pattern by its names. What cannot be followed exactly is None.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.shell.syntax.tree import Piece
 
@@ -28,7 +31,7 @@ class ExpandedWord(Record):
     pattern: tuple[str, ...] = ()
 
 
-def expanded(form: "tuple[Piece, ...]", home: str | None, here: str | None) -> tuple[ExpandedWord, ...] | None:
+def expanded(form: tuple[Piece, ...], home: str | None, here: str | None) -> tuple[ExpandedWord, ...] | None:
     """Return the words that a form becomes; None where that cannot be known."""
     cells: list[Cell] = []
     breaks: set[int] = set()  # where a value is split
@@ -77,11 +80,11 @@ def expanded(form: "tuple[Piece, ...]", home: str | None, here: str | None) -> t
     return _finished([word for word in words if word or quoted])  # an empty word goes unless something is quoted
 
 
-def _has_braces(form: "tuple[Piece, ...]") -> bool:
+def _has_braces(form: tuple[Piece, ...]) -> bool:
     return any("{" in piece.text for piece in form if piece.kind == "raw")
 
 
-def _split(cells: "list[Cell]", breaks: set[int]) -> "list[Cells]":
+def _split(cells: list[Cell], breaks: set[int]) -> list[Cells]:
     words: list[Cells] = []
     current: list[Cell] = []
     for place, cell in enumerate(cells):
@@ -94,7 +97,7 @@ def _split(cells: "list[Cell]", breaks: set[int]) -> "list[Cells]":
     return [*words, tuple(current)] if current else words
 
 
-def _braces(cells: "Cells") -> "list[Cells] | None":
+def _braces(cells: Cells) -> list[Cells] | None:
     """Expand the first pair of braces, then what comes of it. Sequences such as `{1..9}` are not followed."""
     opening = _opening(cells)
     if opening is None:
@@ -112,7 +115,7 @@ def _braces(cells: "Cells") -> "list[Cells] | None":
     return words
 
 
-def _opening(cells: "Cells") -> "tuple[int, list[int] | None] | None":
+def _opening(cells: Cells) -> tuple[int, list[int] | None] | None:
     """Return the first brace that expands: where it stands, and where its commas and its end are.
 
     None without one; no list of ends for a sequence, or for braces whose reading differs between shells.
@@ -142,7 +145,7 @@ def _opening(cells: "Cells") -> "tuple[int, list[int] | None] | None":
     return None
 
 
-def _finished(words: "list[Cells]") -> tuple[ExpandedWord, ...] | None:
+def _finished(words: list[Cells]) -> tuple[ExpandedWord, ...] | None:
     made: list[ExpandedWord] = []
     for cells in words:
         text = "".join([char for char, _ in cells])
@@ -156,7 +159,7 @@ def _finished(words: "list[Cells]") -> tuple[ExpandedWord, ...] | None:
     return tuple(made)
 
 
-def _pattern(cells: "Cells") -> tuple[str, ...] | None:
+def _pattern(cells: Cells) -> tuple[str, ...] | None:
     """Return the patterns of the names; None for a form of brackets that is not plain, or that shells differ about."""
     names: list[str] = []
     name: list[str] = []
@@ -182,7 +185,7 @@ def _pattern(cells: "Cells") -> tuple[str, ...] | None:
     return (*names, "".join(name))
 
 
-def _bracket(cells: "Cells", begin: int) -> str | None:
+def _bracket(cells: Cells, begin: int) -> str | None:
     """Return what stands between brackets: letters, digits and ranges of them, perhaps negated."""
     text = "".join([char for char, _ in cells[begin:]])
     inside, closing, _ = text.partition("]")

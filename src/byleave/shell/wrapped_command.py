@@ -3,16 +3,18 @@
 `WrappedCommand` is a command before it is listed, with how it is run.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
 from byleave.shell.builtins import reached
 from byleave.shell.model import Assignment, NotUnderstoodError, Via
 from byleave.shell.state import entered, relative_value
 from byleave.shell.syntax.cursor import POSIX
 from byleave.shell.syntax.tree import Word
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, NoReturn, Protocol
 
     from byleave.shell.knowledge.options import Scan
     from byleave.shell.knowledge.programs import ProgramTables
@@ -21,25 +23,26 @@ if TYPE_CHECKING:
 
     Words = tuple[Word, ...]
 
-    class CommandLister(Protocol):
-        """What lists commands, and reads the texts inside them: `walk.Walker`."""
 
-        commands: list[Command]
-        dialect: str
-        frame: "Frame"
-        programs: ProgramTables
+class CommandLister(Protocol):
+    """What lists commands, and reads the texts inside them: `walk.Walker`."""
 
-        def check_variable(self, name: str, at: int, value: str | None = None) -> None: ...
+    commands: list[Command]
+    dialect: str
+    frame: Frame
+    programs: ProgramTables
 
-        def run(self, call: "CommandCall") -> Flow: ...
+    def check_variable(self, name: str, at: int, value: str | None = None) -> None: ...
 
-        def plain(self, call: "CommandCall") -> Flow: ...
+    def run(self, call: CommandCall) -> Flow: ...
 
-        def emit(self, call: "CommandCall", wraps: str | None = None) -> None: ...
+    def plain(self, call: CommandCall) -> Flow: ...
 
-        def script(self, text: str, frame: "Frame", state: ShellState, dialect: str, at: int) -> None: ...
+    def emit(self, call: CommandCall, wraps: str | None = None) -> None: ...
 
-        def evaluate(self, text: str, frame: "Frame", state: ShellState, at: int) -> tuple[Flow, bool]: ...
+    def script(self, text: str, frame: Frame, state: ShellState, dialect: str, at: int) -> None: ...
+
+    def evaluate(self, text: str, frame: Frame, state: ShellState, at: int) -> tuple[Flow, bool]: ...
 
 
 class CommandCall:
@@ -49,10 +52,10 @@ class CommandCall:
 
     def __init__(  # noqa: PLR0917 -- made once per command, in the order of its parts
         self,
-        words: "Words",
-        assignments: "tuple[Assignment, ...]",
-        redirects: "tuple[Redirect, ...]",
-        state: "ShellState",
+        words: Words,
+        assignments: tuple[Assignment, ...],
+        redirects: tuple[Redirect, ...],
+        state: ShellState,
         start: int,
         end: int,
     ) -> None:
@@ -70,7 +73,7 @@ class Frame:
     __slots__ = ("assignments", "here", "inside", "via")
 
     def __init__(
-        self, via: "tuple[Via, ...]", assignments: "tuple[Assignment, ...]", *, inside: bool, here: bool = True
+        self, via: tuple[Via, ...], assignments: tuple[Assignment, ...], *, inside: bool, here: bool = True
     ) -> None:
         self.via = via
         self.assignments = assignments
@@ -90,7 +93,7 @@ class WrappedCommand:
 
     __slots__ = ("call", "name", "redirects", "start", "state", "trusted", "walker", "words")
 
-    def __init__(self, walker: "CommandLister", name: str, call: CommandCall) -> None:
+    def __init__(self, walker: CommandLister, name: str, call: CommandCall) -> None:
         self.walker = walker
         self.name = name
         self.call = call
@@ -100,10 +103,10 @@ class WrappedCommand:
         self.start = call.start
         self.trusted = _is_of_the_system(call.words[0].text or "")
 
-    def refuse(self, reason: str, word: Word | None = None) -> "NoReturn":
+    def refuse(self, reason: str, word: Word | None = None) -> NoReturn:
         raise NotUnderstoodError(reason, self.start if word is None else word.start)
 
-    def plain(self) -> "Flow":
+    def plain(self) -> Flow:
         """List it as a command that wraps nothing."""
         return self.walker.plain(self.call)
 
@@ -113,14 +116,14 @@ class WrappedCommand:
 
     def child(
         self,
-        words: "Words",
+        words: Words,
         *,
         transparent: bool,
-        state: "ShellState | None" = None,
+        state: ShellState | None = None,
         assignments: tuple[Assignment, ...] = (),
         inside: bool = False,
         here: bool = True,
-    ) -> "Flow":
+    ) -> Flow:
         """List a child given as words."""
         walker = self.walker
         outside = walker.frame
@@ -131,13 +134,13 @@ class WrappedCommand:
         return flow
 
     def script(
-        self, text: str, dialect: str, *, transparent: bool, state: "ShellState | None" = None, here: bool = True
+        self, text: str, dialect: str, *, transparent: bool, state: ShellState | None = None, here: bool = True
     ) -> None:
         """List the commands of a child given as the text of a script."""
         frame = self._frame(transparent=transparent, assignments=(), inside=True, here=here)
         self.walker.script(text, frame, self.state if state is None else state, dialect, self.start)
 
-    def evaluate(self, text: str, state: "ShellState") -> "tuple[Flow, bool]":
+    def evaluate(self, text: str, state: ShellState) -> tuple[Flow, bool]:
         """List the commands of a text that this very shell runs."""
         frame = self._frame(transparent=True, assignments=(), inside=True)
         return self.walker.evaluate(text, frame, state, self.start)
@@ -154,7 +157,7 @@ class WrappedCommand:
         )
 
 
-def from_table(wrapped: WrappedCommand, found: "Scan", wrap: "Mapping[str, Any]") -> "Flow":
+def from_table(wrapped: WrappedCommand, found: Scan, wrap: Mapping[str, Any]) -> Flow:
     """Find the child as the table says."""
     given = {option.name: option for option in found.given}
     if not given.keys().isdisjoint(wrap.get("none", ())):
@@ -184,9 +187,7 @@ def from_table(wrapped: WrappedCommand, found: "Scan", wrap: "Mapping[str, Any]"
     return wrapped.state, wrapped.state
 
 
-def child_words(
-    wrapped: WrappedCommand, found: "Scan", wrap: "Mapping[str, Any]"
-) -> "tuple[Words, tuple[Assignment, ...]]":
+def child_words(wrapped: WrappedCommand, found: Scan, wrap: Mapping[str, Any]) -> tuple[Words, tuple[Assignment, ...]]:
     words = wrapped.words
     after = wrap.get("after")
     if after is not None:
@@ -231,7 +232,7 @@ def assignment_word(word: Word) -> Assignment | None:
     return Assignment(name, known, relative=relative_value(name, word))
 
 
-def _moved(wrapped: WrappedCommand, found: "Scan", wrap: "Mapping[str, Any]") -> "ShellState":
+def _moved(wrapped: WrappedCommand, found: Scan, wrap: Mapping[str, Any]) -> ShellState:
     """Return the state the child starts in."""
     state = wrapped.state
     for option in found.given:
@@ -244,7 +245,7 @@ def _moved(wrapped: WrappedCommand, found: "Scan", wrap: "Mapping[str, Any]") ->
     return state
 
 
-def _joined(wrapped: WrappedCommand, child: "Words", *, transparent: bool, state: "ShellState", here: bool) -> None:
+def _joined(wrapped: WrappedCommand, child: Words, *, transparent: bool, state: ShellState, here: bool) -> None:
     """Read words that the wrapper joins with blanks and gives to a shell."""
     texts = [word.text for word in child]
     if None in texts:

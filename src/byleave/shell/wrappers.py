@@ -11,6 +11,10 @@ from: a literal script of `sh -c`, or of a here-document, is read like the text 
 run time, or in the language of a shell that is not followed, is not understood. A script in a file is just an argument.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.shell.knowledge.file_operands import find_roots
 from byleave.shell.knowledge.options import scan_words
 from byleave.shell.knowledge.program_input import names_input
@@ -20,7 +24,6 @@ from byleave.shell.syntax.tree import Piece, Word, is_decimal
 from byleave.shell.syntax.vocabulary import SET_NAMES
 from byleave.shell.wrapped_command import APPENDED, WrappedCommand, child_words, from_table
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     Words = tuple[Word, ...]
 
 
-def run_command(wrapped: "WrappedCommand") -> "Flow":
+def run_command(wrapped: WrappedCommand) -> Flow:
     """`command` runs a program or builtin, never a function; with -v or -V nothing."""
     words = wrapped.words[1:]
     while words and words[0].text in ("-p", "--"):
@@ -47,7 +50,7 @@ def run_command(wrapped: "WrappedCommand") -> "Flow":
     return wrapped.child(words, transparent=True, inside=wrapped.walker.dialect != ZSH)  # zsh runs only programs by it
 
 
-def run_builtin(wrapped: "WrappedCommand") -> "Flow":
+def run_builtin(wrapped: WrappedCommand) -> Flow:
     words = wrapped.words[1:]
     if words and words[0].text == "--":
         words = words[1:]
@@ -59,7 +62,7 @@ def run_builtin(wrapped: "WrappedCommand") -> "Flow":
     return wrapped.child(words, transparent=True, inside=True)
 
 
-def run_exec(wrapped: "WrappedCommand") -> "Flow":
+def run_exec(wrapped: WrappedCommand) -> Flow:
     """`exec` replaces the shell; without a command it only redirects."""
     words = wrapped.words[1:]
     while words and (text := words[0].text) is not None and text.startswith("-"):
@@ -77,7 +80,7 @@ def run_exec(wrapped: "WrappedCommand") -> "Flow":
     return None, None
 
 
-def run_eval(wrapped: "WrappedCommand") -> "Flow":
+def run_eval(wrapped: WrappedCommand) -> Flow:
     words = wrapped.words[1:]
     if words and words[0].text == "--":
         words = words[1:]
@@ -88,7 +91,7 @@ def run_eval(wrapped: "WrappedCommand") -> "Flow":
     return wrapped.evaluate(" ".join([text or "" for text in texts]), wrapped.state)[0]
 
 
-def run_trap(wrapped: "WrappedCommand") -> "Flow":
+def run_trap(wrapped: WrappedCommand) -> Flow:
     """`trap action signal..`: the action may run at any time, so it must leave the shell where it is."""
     words = wrapped.words[1:]
     ended = bool(words) and words[0].text == "--"
@@ -106,7 +109,7 @@ def run_trap(wrapped: "WrappedCommand") -> "Flow":
     return wrapped.state, wrapped.state
 
 
-def run_find(wrapped: "WrappedCommand") -> "Flow":
+def run_find(wrapped: WrappedCommand) -> Flow:
     """`find .. -exec command ;`: each such action is a child; `{}` in its words is known only at run time."""
     words = wrapped.words
     children: list[tuple[Words, bool]] = []
@@ -132,7 +135,7 @@ def run_find(wrapped: "WrappedCommand") -> "Flow":
     return wrapped.state, wrapped.state
 
 
-def _below(words: "Words") -> tuple[Piece, ...]:
+def _below(words: Words) -> tuple[Piece, ...]:
     """Return what stands for everything below the places where `find` starts; nothing where those are not known."""
     if any(word.text == "-files0-from" for word in words):
         return ()
@@ -144,7 +147,7 @@ def _found(word: Word, below: tuple[Piece, ...]) -> Word:
     return Word(None, "", word.start, word.end, splits=True, pieces=below)
 
 
-def _ends_exec(words: "Words", index: int, begin: int) -> bool:
+def _ends_exec(words: Words, index: int, begin: int) -> bool:
     text = words[index].text
     return text == ";" or (text == "+" and index > begin and words[index - 1].text == "{}")
 
@@ -157,7 +160,7 @@ def replaced(word: Word, mark: str) -> Word:
     return Word(None, word.text[: word.text.index(mark)], word.start, word.end, splits=many)
 
 
-def run_fd(wrapped: "WrappedCommand") -> "Flow":
+def run_fd(wrapped: WrappedCommand) -> Flow:
     """`fd -x command` and `fd -X command`: the child runs to the end or to a `;`."""
     words = wrapped.words
     for index, word in enumerate(words):
@@ -187,7 +190,7 @@ def _any_replaced(word: Word, marks: tuple[str, ...]) -> Word:
     return word
 
 
-def run_xargs(wrapped: "WrappedCommand") -> "Flow":
+def run_xargs(wrapped: WrappedCommand) -> Flow:
     """`xargs command`: words from its input are added, or put in place of the mark of -I."""
     table = wrapped.walker.programs.table("xargs")
     if table is None:
@@ -209,7 +212,7 @@ def run_xargs(wrapped: "WrappedCommand") -> "Flow":
     return wrapped.state, wrapped.state
 
 
-def run_parallel(wrapped: "WrappedCommand") -> "Flow":
+def run_parallel(wrapped: WrappedCommand) -> Flow:
     """`parallel command ::: words`: the command goes through a shell, so its words must be plain."""
     table = wrapped.walker.programs.table("parallel")
     if table is None:
@@ -255,7 +258,7 @@ _MODULES = (
 )
 
 
-def run_byleave(wrapped: "WrappedCommand") -> "Flow":
+def run_byleave(wrapped: WrappedCommand) -> Flow:
     """`byleave run` and `byleave outside`: what they start, as words behind `--` or as the text of `--shell`.
 
     Rules for byleave itself and for what it starts both count. A text that `outside` starts and that is not understood
@@ -296,7 +299,7 @@ def run_byleave(wrapped: "WrappedCommand") -> "Flow":
     return wrapped.state, wrapped.state
 
 
-def _module_at(words: "Words") -> int:
+def _module_at(words: Words) -> int:
     """Return where Python is given the name of byleave's module, or of its program; behind the last word if nowhere."""
     for place, word in enumerate(words[1:], start=1):
         text = word.text or ""
@@ -305,7 +308,7 @@ def _module_at(words: "Words") -> int:
     return len(words)
 
 
-def _own_command(texts: "list[str | None]") -> str | None:
+def _own_command(texts: list[str | None]) -> str | None:
     """Return the command word of byleave's arguments."""
     skip = False
     for text in texts:
@@ -316,7 +319,7 @@ def _own_command(texts: "list[str | None]") -> str | None:
     return None
 
 
-def _dashless_child(texts: "list[str | None]") -> int:
+def _dashless_child(texts: list[str | None]) -> int:
     """Return where the words begin that `byleave run` starts without `--`; behind the last word if there are none."""
     skip, seen = False, False
     for place, text in enumerate(texts):
@@ -329,7 +332,7 @@ def _dashless_child(texts: "list[str | None]") -> int:
     return len(texts)
 
 
-def _shell_texts(own: "Words") -> "Iterator[str | None]":
+def _shell_texts(own: Words) -> Iterator[str | None]:
     """Yield the text of each `--shell`; None for one that is not there, or known only at run time."""
     for place, word in enumerate(own):
         if word.text == "--shell":
@@ -338,7 +341,7 @@ def _shell_texts(own: "Words") -> "Iterator[str | None]":
             yield None if word.text is None else word.text[len("--shell=") :]
 
 
-def unwrap(walker: "CommandLister", name: str, call: "CommandCall") -> "Flow":
+def unwrap(walker: CommandLister, name: str, call: CommandCall) -> Flow:
     """List a command, and its children if it is a wrapper; return the flow behind it."""
     base = name[name.rfind("/") + 1 :]
     inside = INSIDE.get(name) if walker.frame.inside else None
@@ -358,7 +361,7 @@ def unwrap(walker: "CommandLister", name: str, call: "CommandCall") -> "Flow":
     return wrapped.plain() if wrap is None else from_table(wrapped, found, wrap)
 
 
-def _env(wrapped: WrappedCommand) -> "Flow":
+def _env(wrapped: WrappedCommand) -> Flow:
     for word in wrapped.words[1:]:
         if word.text is not None and (word.text.startswith(("-S", "--s")) or _clusters(word.text, "S")):
             wrapped.refuse("`env -S` splits words by rules of its own", word)
@@ -372,13 +375,13 @@ def _clusters(text: str, letter: str) -> bool:
     return text.startswith("-") and not text.startswith("--") and letter in text
 
 
-def _shell(wrapped: WrappedCommand) -> "Flow":
+def _shell(wrapped: WrappedCommand) -> Flow:
 
     return run_shell(wrapped)
 
 
 # Run by the shell itself; found only where the name has no directory.
-INSIDE: "Mapping[str, Callable[[WrappedCommand], Flow]]" = {
+INSIDE: Mapping[str, Callable[[WrappedCommand], Flow]] = {
     "command": run_command,
     "builtin": run_builtin,
     "exec": run_exec,
@@ -401,7 +404,7 @@ SHELLS = {
     "pwsh": "",
     "xonsh": "",
 }
-SPECIAL: "Mapping[str, Callable[[WrappedCommand], Flow]]" = {
+SPECIAL: Mapping[str, Callable[[WrappedCommand], Flow]] = {
     "env": _env,
     "find": run_find,
     "gfind": run_find,
@@ -418,7 +421,7 @@ PLAIN_LETTERS = frozenset("abefhlnuvxCET")  # options that leave the reading of 
 LONG_OPTIONS = frozenset(["--norc", "--noprofile", "--login", "--verbose", "--noediting"])
 
 
-def run_shell(wrapped: "WrappedCommand") -> "Flow":
+def run_shell(wrapped: WrappedCommand) -> Flow:
     """List a shell, and the commands of its script where that is literal."""
     words = wrapped.words
     dialect = SHELLS[wrapped.name]
@@ -439,7 +442,7 @@ def run_shell(wrapped: "WrappedCommand") -> "Flow":
     return wrapped.state, wrapped.state
 
 
-def _options(wrapped: "WrappedCommand") -> tuple[int, bool, bool]:
+def _options(wrapped: WrappedCommand) -> tuple[int, bool, bool]:
     """Return where the operands start, whether -c is given, and whether -s is."""
     words = wrapped.words
     index, from_option, from_input = 1, False, False
@@ -472,7 +475,7 @@ def _options(wrapped: "WrappedCommand") -> tuple[int, bool, bool]:
     return index, from_option, from_input
 
 
-def _file(wrapped: "WrappedCommand", script: Word) -> "Flow":
+def _file(wrapped: WrappedCommand, script: Word) -> Flow:
     if script.many and script.text is None and script.splits:
         wrapped.refuse("a script known only at run time", script)
     if names_input(script):
@@ -480,7 +483,7 @@ def _file(wrapped: "WrappedCommand", script: Word) -> "Flow":
     return wrapped.plain()
 
 
-def _input(wrapped: "WrappedCommand", dialect: str) -> "Flow":
+def _input(wrapped: WrappedCommand, dialect: str) -> Flow:
     """Follow a shell that reads its script from its input, where that is literal text."""
     texts = [item for item in wrapped.redirects if item.kind == "text" and item.fd in (None, 0)]
     if not texts:
@@ -493,5 +496,5 @@ def _input(wrapped: "WrappedCommand", dialect: str) -> "Flow":
     return wrapped.state, wrapped.state
 
 
-def _outputs(wrapped: "WrappedCommand") -> int:
+def _outputs(wrapped: WrappedCommand) -> int:
     return len([item for item in wrapped.redirects if item.fd != 0 and item.operator.startswith((">", "&>"))])

@@ -14,22 +14,24 @@ The file is written whole or not at all, under a lock, so that two writers lose 
 is kept beside the new one, and is warned about: forgetting a yes is safe.
 """
 
+from __future__ import annotations
+
+import json
 import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from byleave.errors import StateError
 from byleave.record import Record
+from byleave.store.tool_definitions import Definitions
 from byleave.text import quoted, sentence_list, shown
 from byleave.user_files import ParseCache, digest, read_private, rewrite, stamp_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
 
     ReadScript = Callable[[str], tuple[str, str] | None]
     from collections.abc import Sequence
-
-    from byleave.store.tool_definitions import Definitions
 
     Tree = dict[str, Any]
 
@@ -51,14 +53,14 @@ class Fingerprint(Record):
         return tuple(name for name, sha256 in self.scripts if sha256 == UNREAD)
 
 
-def fingerprint(file: str, content: bytes, tree: "Mapping[str, Any]", read_script: "ReadScript") -> Fingerprint:
+def fingerprint(file: str, content: bytes, tree: Mapping[str, Any], read_script: ReadScript) -> Fingerprint:
     """Return the fingerprint of a project file as it is now."""
     words = dict.fromkeys(command_words(tree))
     found = {script[0]: script[1] for word in words if (script := read_script(word)) is not None}
     return Fingerprint(file, digest(content), tuple(sorted(found.items())))
 
 
-def command_words(tree: "Mapping[str, Any]") -> "Iterator[str]":
+def command_words(tree: Mapping[str, Any]) -> Iterator[str]:
     """Yield whatever in a command could name a file: words, `--option=FILE`, and what a shell would split."""
     for tool in (*tree.get("tools", {}).values(), *tree.get("servers", {}).values()):
         for word in tool.get("command", ()):
@@ -87,7 +89,7 @@ class Approval(Record):
     status: str
     subject: str
     created: str
-    detail: "Mapping[str, str]"
+    detail: Mapping[str, str]
 
     @property
     def id(self) -> str:
@@ -103,8 +105,6 @@ def definition_detail(server: str, what: str, name: str, sha256: str) -> dict[st
 
 def now() -> str:
     """Return the time as approvals keep it."""
-    from datetime import UTC, datetime
-
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -134,7 +134,7 @@ class Approvals:
         """Return where the user agreed that this path may lead, None if they never did."""
         return next((target for path, target, _at in self.mounts() if path == rule_path), None)
 
-    def mounts(self) -> "list[tuple[str, str, str]]":
+    def mounts(self) -> list[tuple[str, str, str]]:
         """Return the agreed paths, each with its target and the time of the agreement."""
         fields = ("rule_path", "canonical_target", "approved_at")
         return [(path, target, at) for path, target, at in (_texts(e, fields) for e in self._entries("mounts")) if path]
@@ -175,13 +175,13 @@ class Approvals:
         if by:
             entry["by"] = by
 
-        def remember(tree: "Tree") -> "Tree":
+        def remember(tree: Tree) -> Tree:
             known = any(_has(other, {"key": key}) for other in tree["actions"])
             return tree if known and status == PENDING else _bounded(_replaced(tree, "actions", {"key": key}, entry))
 
         self._change(remember)
 
-    def all(self) -> "list[Approval]":
+    def all(self) -> list[Approval]:
         """Return everything that is remembered, whatever became of it."""
         found = [Approval("mount", APPROVED, *_mount_words(entry)) for entry in self._entries("mounts")]
         found += [Approval("project_file", APPROVED, *_file_words(entry)) for entry in self._entries("project_files")]
@@ -194,10 +194,8 @@ class Approvals:
         return [*found, *self._all_definitions()]
 
     @property
-    def definitions(self) -> "Definitions":
+    def definitions(self) -> Definitions:
         """The definitions of tools that MCP servers offer; in files of their own, which few programs need."""
-        from byleave.store.tool_definitions import Definitions
-
         return Definitions(self._directory)
 
     def settle_definition(self, approval: Approval, *, status: str, now: str) -> bool:
@@ -205,7 +203,7 @@ class Approvals:
         server, name, sha256, what = (approval.detail[field] for field in ("server", "name", "sha256", "definition"))
         return self.definitions.settle(server, name, sha256, status=status, now=now, what=what)
 
-    def _all_definitions(self) -> "Iterator[Approval]":
+    def _all_definitions(self) -> Iterator[Approval]:
         for one in self.definitions.all(self.warnings):
             known, before = one.known, one.before
             detail = definition_detail(one.server, one.what, one.name, known.sha256)
@@ -219,7 +217,7 @@ class Approvals:
         known = any(entry.get("key") == key for entry in self._entries("actions"))
         if known:
 
-            def settle(tree: "Tree") -> "Tree":
+            def settle(tree: Tree) -> Tree:
                 settled = [
                     {**entry, "status": status, "decided_at": now} if _has(entry, {"key": key}) else entry
                     for entry in tree["actions"]
@@ -240,7 +238,7 @@ class Approvals:
         known = any(_has(entry, fields) for entry in self._entries(name))
         taken = {"kind": approval.kind, **approval.detail, "approved_at": approval.created, "revoked_at": now}
 
-        def change(tree: "Tree") -> "Tree":
+        def change(tree: Tree) -> Tree:
             return _replaced(_replaced(tree, name, fields), "revoked", {"kind": approval.kind, **fields}, taken)
 
         if known:
@@ -262,7 +260,7 @@ class Approvals:
         """Whether the user ever trusted this content of this file, whatever its scripts were."""
         return any(True for _ in self._yeses(file, sha256))
 
-    def trusted_files(self) -> "list[str]":
+    def trusted_files(self) -> list[str]:
         """Return the project files that the user trusted, in whatever state they are now."""
         return [
             path for path, _sha256, _at in (_texts(e, _FILE_FIELDS) for e in self._entries("project_files")) if path
@@ -290,18 +288,18 @@ class Approvals:
         self._change(lambda tree: _replaced(tree, "project_files", {"path": file}))
         return known
 
-    def _yeses(self, file: str, sha256: str) -> "Iterator[Tree]":
+    def _yeses(self, file: str, sha256: str) -> Iterator[Tree]:
         for entry in self._entries("project_files"):
             if entry.get("path") == file and entry.get("sha256") == sha256:
                 yield entry
 
-    def _entries(self, kind: str) -> "list[Tree]":
+    def _entries(self, kind: str) -> list[Tree]:
         read = self._read  # another thread may forget it meanwhile
         if read is None:
             read = self._read = self._load()
         return [entry for entry in read[kind] if isinstance(entry, dict)]
 
-    def _load(self) -> "Tree":
+    def _load(self) -> Tree:
         content = read_private(self._path, limit=LARGEST)
         if content is None:
             return _nothing()
@@ -313,9 +311,7 @@ class Approvals:
             return _nothing()
         return tree
 
-    def _change(self, change: "Callable[[Tree], Tree]") -> None:
-        import json
-
+    def _change(self, change: Callable[[Tree], Tree]) -> None:
         def changed() -> bytes:
             self._keep_damaged()
             return json.dumps(_lean(change(self._load())), indent=2, ensure_ascii=True).encode() + b"\n"
@@ -330,10 +326,8 @@ class Approvals:
             os.replace(self._path, f"{self._path}.damaged")
 
 
-def _parse(content: bytes) -> "Tree | None":
+def _parse(content: bytes) -> Tree | None:
     """Return the tree of a well-formed file with every kind of approval present; None if it is damaged."""
-    import json
-
     try:
         tree = json.loads(content)
     except (ValueError, RecursionError):
@@ -343,11 +337,11 @@ def _parse(content: bytes) -> "Tree | None":
     return {**_nothing(), **tree}
 
 
-def _nothing() -> "Tree":
+def _nothing() -> Tree:
     return {kind: [] for kind in _KINDS}
 
 
-def _replaced(tree: "Tree", name: str, fields: "Mapping[str, str]", *added: "Tree") -> "Tree":
+def _replaced(tree: Tree, name: str, fields: Mapping[str, str], *added: Tree) -> Tree:
     """Return the tree with the entries of one list that hold `fields` exchanged for those `added`.
 
     What is agreed to again is no longer revoked.
@@ -361,44 +355,44 @@ def _replaced(tree: "Tree", name: str, fields: "Mapping[str, str]", *added: "Tre
     return changed
 
 
-def _lean(tree: "Tree") -> "Tree":
+def _lean(tree: Tree) -> Tree:
     """Leave out the later kinds while there is nothing of them: the file is read by people."""
     return {key: value for key, value in tree.items() if value or key not in _LATER}
 
 
-def _bounded(tree: "Tree") -> "Tree":
+def _bounded(tree: Tree) -> Tree:
     return {**tree, "actions": tree["actions"][-MOST_ACTIONS:]}
 
 
-def _has(entry: object, fields: "Mapping[str, str]") -> bool:
+def _has(entry: object, fields: Mapping[str, str]) -> bool:
     return isinstance(entry, dict) and all(entry.get(key) == value for key, value in fields.items())
 
 
-def _text(entry: "Tree", field: str) -> str:
+def _text(entry: Tree, field: str) -> str:
     value = entry.get(field)
     return value if isinstance(value, str) else ""
 
 
-def _texts(entry: "Tree", fields: "Sequence[str]") -> "list[str]":
+def _texts(entry: Tree, fields: Sequence[str]) -> list[str]:
     return [_text(entry, field) for field in fields]
 
 
-def _mount_words(entry: "Tree") -> "tuple[str, str, Mapping[str, str]]":
+def _mount_words(entry: Tree) -> tuple[str, str, Mapping[str, str]]:
     path, target, at = _texts(entry, ("rule_path", "canonical_target", "approved_at"))
     return f"{path} -> {target}", at, {"rule_path": path, "canonical_target": target}
 
 
-def _file_words(entry: "Tree") -> "tuple[str, str, Mapping[str, str]]":
+def _file_words(entry: Tree) -> tuple[str, str, Mapping[str, str]]:
     path, sha256, at = _texts(entry, _FILE_FIELDS)
     return f"{path} (sha256 {sha256[:16]})", at, {"path": path, "sha256": sha256}
 
 
-def _action_words(entry: "Tree") -> "tuple[str, str, Mapping[str, str]]":
+def _action_words(entry: Tree) -> tuple[str, str, Mapping[str, str]]:
     key, subject, session, created = _texts(entry, ("key", "subject", "session", "created"))
     return subject, created, {"key": key, "session": session}
 
 
-def _identity(kind: str, detail: "Mapping[str, str]") -> "list[str]":
+def _identity(kind: str, detail: Mapping[str, str]) -> list[str]:
     """Return what makes an approval this one: of a mount also its target, so that an id never changes its meaning."""
     return [detail.get(field, "") for field in _IDENTITIES.get(kind, ("key",))]
 

@@ -12,19 +12,21 @@ So either a hook finds a command here, or the command finds the hold and waits w
 tidying up has no lock any more. Start at `LiveRun` and `Hold`.
 """
 
+from __future__ import annotations
+
+import fcntl
 import os
 import time
+from typing import TYPE_CHECKING, Self
 
 from byleave.errors import StateError
 from byleave.record import Record
 from byleave.text import quoted
 from byleave.user_files import digest, make_private_directory, read_private, write_private
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
-    from typing import Self
 
 DIRECTORY = "runs"
 LONGEST = 3.0  # seconds for a call, from the hook's answer on
@@ -76,7 +78,7 @@ class LiveRun:
                 f"{quoted(self._place)} cannot be used: {error.strerror}", hint="it must be yours"
             ) from None
 
-    def _turn(self) -> "Gate":
+    def _turn(self) -> Gate:
         end = time.monotonic() + _LONGEST_WAIT
         while time.monotonic() < end:
             gate = Gate(self._place, shared=True)
@@ -107,7 +109,7 @@ class LiveRun:
         self._leave()
 
 
-def live_runs(place: str) -> "Iterator[tuple[str, RunRoot | None, bool]]":
+def live_runs(place: str) -> Iterator[tuple[str, RunRoot | None, bool]]:
     """Yield the file of every command, its first process, and whether what started it lives; with the gate, and alone.
 
     A command without a first process never got that far.
@@ -171,7 +173,7 @@ def call_name(agent: str, session: str, call: str) -> str:
     return digest(repr((agent, session, call)).encode("utf-8", "surrogatepass"))[:32]
 
 
-def holds(place: str) -> "dict[str, tuple[float, str]]":
+def holds(place: str) -> dict[str, tuple[float, str]]:
     """Return the holds that are not overdue: by their file until when, and for which call. The others are removed."""
     now, found = time.monotonic(), {}
     for name in os.listdir(place):
@@ -233,19 +235,17 @@ class Gate:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: "TracebackType | None"
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self.close()
 
 
 def lock(descriptor: int, *, shared: bool = False) -> bool:
     """Take the lock on a file if it is free, and return whether we have it."""
-    import fcntl
-
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -10,18 +10,20 @@ only means that an outcome is not recorded.
 Start at `keep_open` and `close`.
 """
 
+from __future__ import annotations
+
+import json
 import os
 import time
+from typing import TYPE_CHECKING, Any
 
 from byleave.errors import StateError
 from byleave.record import Record
 from byleave.store.audit.records import encode
 from byleave.user_files import digest, make_private_directory, read_private, write_private
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
 MOST = 256  # calls that are open at a time; the oldest give way
 LIFETIME = 86_400.0  # seconds: a person may answer after lunch, and a command may run for hours
@@ -45,8 +47,8 @@ class OpenCall(Record):
     tool: str
     marks: tuple[str, ...]
     sequences: tuple[int, ...]
-    actions: "tuple[Mapping[str, Any], ...]" = ()
-    who: "tuple[str | None, str]" = (None, "default")
+    actions: tuple[Mapping[str, Any], ...] = ()
+    who: tuple[str | None, str] = (None, "default")
     own_session: str = "default"
     asked: bool = False
     denied: bool = False
@@ -106,7 +108,7 @@ def note_request(directory: str, agent: str, session: str, mark: str) -> bool:
     return False
 
 
-def open_calls(directory: str, agent: str, session: str) -> "list[OpenCall]":
+def open_calls(directory: str, agent: str, session: str) -> list[OpenCall]:
     """Return the open calls of one session of an agent."""
     return list(_of_session(_place(directory), agent, session))
 
@@ -119,7 +121,7 @@ def forget_session(directory: str, agent: str, session: str) -> None:
             _remove(os.path.join(place, name))
 
 
-def _of_session(place: str, agent: str, session: str) -> "Iterator[OpenCall]":
+def _of_session(place: str, agent: str, session: str) -> Iterator[OpenCall]:
     names = _names(place)
     mine = _session_name(agent, session)
     for name in names:
@@ -167,8 +169,6 @@ def _names(place: str) -> list[str]:
 
 
 def _read(path: str) -> OpenCall | None:
-    import json
-
     try:
         tree: Any = json.loads(read_private(path, limit=LARGEST) or b"null")
         agent, identity = tree["who"]

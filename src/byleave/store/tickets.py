@@ -19,8 +19,12 @@ The hook comes through here before every shell command: nothing heavy is importe
 Start at `issue` and `redeem`.
 """
 
+from __future__ import annotations
+
+import json
 import os
 import time
+from typing import TYPE_CHECKING, Any
 
 from byleave.errors import StateError
 from byleave.record import Record
@@ -28,10 +32,8 @@ from byleave.store.audit.records import encode
 from byleave.text import quoted
 from byleave.user_files import make_private_directory, read_private, write_private
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
 LIFETIME = 600.0  # seconds from the hook's answer to the run, where no person stands in between
 ASKED_LIFETIME = 86_400.0  # a person may answer after lunch
@@ -221,7 +223,7 @@ def _forget_oldest(place: str) -> bool:
     return True
 
 
-def _entries(place: str, now: float) -> "Iterator[tuple[str, str, float]]":
+def _entries(place: str, now: float) -> Iterator[tuple[str, str, float]]:
     """Yield the name, the kind and the age of every file that has to do with a ticket."""
     for name in _names(place):
         if name.startswith(_ENDED):
@@ -247,8 +249,6 @@ def _content(path: str) -> bytes:
 
 
 def _read(path: str) -> Ticket | None:
-    import json
-
     try:
         tree: Any = json.loads(_content(path))
         process = tree["agent_process"]

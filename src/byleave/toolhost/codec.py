@@ -6,6 +6,7 @@ or has a wrong type, is an error that goes back to the tool.
 
 from __future__ import annotations
 
+from binascii import Error, a2b_base64
 from typing import TYPE_CHECKING
 
 from byleave.core.decision import named_path
@@ -174,8 +175,6 @@ def _encoded(text: str, name: str) -> bytes:
 
 
 def _decoded(text: str, name: str) -> bytes:
-    from binascii import Error, a2b_base64
-
     try:
         return a2b_base64(text, strict_mode=True)
     except (Error, ValueError):

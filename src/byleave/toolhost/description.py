@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from byleave.errors import ByleaveError, ConfigErrors, RequestError
+from byleave.protocol.json_codec import PLAIN
 from byleave.text import shown, shown_lines
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.process import OWN_TOOLS, attend
@@ -74,7 +75,7 @@ def _own_tool(tool: CompiledTool) -> SdkTool | None:
     command = tool.settings.get("command") or [""]
     if command[0] != OWN_TOOLS or len(command) == 1:
         return None
-    from byleave.tools import NAMES, load
+    from byleave.tools import NAMES, load  # heavy: only for our own tools
 
     return load(command[1]) if command[1] in NAMES else None
 
@@ -152,8 +153,6 @@ def ask_tool(sandboxes: ToolSandboxes, cancel: Deadline) -> SelfDescription:
 
 def read_description(output: bytes) -> SelfDescription:
     """Return what the output of a tool says of it."""
-    from byleave.protocol.json_codec import PLAIN
-
     try:
         tree = PLAIN.decode(output)
     except (ValueError, RecursionError):

@@ -29,8 +29,11 @@ from byleave.toolhost.limits import line_limit, size_limit, timing_of
 from byleave.toolhost.methods import READING, MethodService
 from byleave.toolhost.outcome import CancelledOutcome, FailedOutcome, NeedsInput, broken, completed
 from byleave.toolhost.process import OWN_TOOLS, ToolProcess, ToolSandboxes
+from byleave.toolhost.process_methods import ProcessMethods
+from byleave.toolhost.sandboxed_search import SandboxedSearch
 from byleave.toolhost.stdio_runtime import run_plain
 from byleave.user_files import digest
+from byleave.workspace.grep import require_ripgrep
 from byleave.workspace.on_disk import ProjectOnDisk
 
 if TYPE_CHECKING:
@@ -248,7 +251,7 @@ class ToolHost:
             return self.guard.check(EnvAction(name, tool.name, way=SUBSTITUTE), call.who).allowed
 
         def web(method: str, params: Mapping[str, Any], turn: Deadline) -> dict[str, Any]:
-            from byleave.toolhost.http_methods import HttpMethods
+            from byleave.toolhost.http_methods import HttpMethods  # heavy: only for tools that open URLs
 
             client, environment = self._http(), self._environment
             serves = HttpMethods(
@@ -257,8 +260,6 @@ class ToolHost:
             return serves.serve(method, params, turn)
 
         def processes(method: str, params: Mapping[str, Any], turn: Deadline) -> dict[str, Any]:
-            from byleave.toolhost.process_methods import ProcessMethods
-
             serves = ProcessMethods(
                 self.guard,
                 tool.name,
@@ -286,7 +287,7 @@ class ToolHost:
         return listed
 
     def _http(self) -> HttpClient:
-        from byleave.net.http_client import HttpClient
+        from byleave.net.http_client import HttpClient  # heavy: only for tools that open URLs
 
         with self._alone:
             if self._client is None:
@@ -304,9 +305,6 @@ class ToolHost:
             return None
 
         def search(query: Query, starts: Sequence[SearchStart]) -> list[FileMatches]:
-            from byleave.toolhost.sandboxed_search import SandboxedSearch
-            from byleave.workspace.grep import require_ripgrep
-
             program = require_ripgrep(self._workspace.root.path, *self._writable())
             turn = current_deadline()
             deadline, on_cancel = (None, None) if turn is None else (turn.deadline, turn.on_cancel)

@@ -1,6 +1,9 @@
 """The tools that come with byleave, written with the SDK like all others. Each runs as `vfs` and `stdio` alike."""
 
-TYPE_CHECKING = False
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from byleave.sdk.tool import Tool
 
@@ -16,7 +19,7 @@ NAMES = (
 )
 
 
-def load(name: str) -> "Tool":
+def load(name: str) -> Tool:
     """Return the tool of that name; KeyError if there is none. Only that one is loaded."""
     if name not in NAMES:
         raise KeyError(name)

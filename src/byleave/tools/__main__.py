@@ -3,15 +3,24 @@
 The first line of the input shows which of the two it is: a message of the protocol has `"jsonrpc"`.
 """
 
+from __future__ import annotations
+
+import json
 import os
 import sys
+from typing import TYPE_CHECKING, Any
 
+from byleave.errors import InputError
+from byleave.protocol.json_codec import PLAIN
+from byleave.sdk.context import Context
+from byleave.sdk.vfs import Host
+from byleave.sdk.vfs_conversation import ToolConversation, take_over
+from byleave.sdk.vfs_results import VfsError
 from byleave.tools import NAMES, load
+from byleave.tools.direct import DirectHost
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from byleave.sdk.tool import Tool
 
@@ -24,7 +33,7 @@ tools: {", ".join(NAMES)}
 _LARGEST = 64 << 20  # bytes of the first message
 
 
-def main(argv: "Sequence[str] | None" = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Be the tool that the command line names; return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words == ["--list"]:
@@ -39,16 +48,12 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     return _print(tool.schema) if words[1:] else _serve(tool)
 
 
-def _print(tree: "Any") -> int:
-    import json
-
+def _print(tree: Any) -> int:
     sys.stdout.write(f"{json.dumps(tree, indent=2, ensure_ascii=False)}\n")
     return 0
 
 
-def _serve(tool: "Tool") -> int:
-    from byleave.sdk.vfs_results import VfsError
-
+def _serve(tool: Tool) -> int:
     if sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write("byleave-tool is started by byleave: try `byleave call`\n")
         return 2
@@ -63,18 +68,11 @@ def _serve(tool: "Tool") -> int:
         return 1
 
 
-def _serve_mediated(tool: "Tool", arrived: bytes) -> int:
-    from byleave.sdk.vfs import Host
-    from byleave.sdk.vfs_conversation import ToolConversation, take_over
-
+def _serve_mediated(tool: Tool, arrived: bytes) -> int:
     return 0 if tool.serve(Host(ToolConversation(take_over(arrived=arrived)))) else 1
 
 
-def _serve_directly(tool: "Tool", call: "Any") -> int:
-    from byleave.errors import InputError
-    from byleave.sdk.context import Context
-    from byleave.tools.direct import DirectHost
-
+def _serve_directly(tool: Tool, call: Any) -> int:
     described = call.get("tool") if isinstance(call, dict) else None
     if not isinstance(described, dict) or not isinstance(described.get("arguments", {}), dict):
         sys.stderr.write("byleave-tool: the input is no call: an object with `context` and `tool`\n")
@@ -102,10 +100,8 @@ def _rest() -> bytes:
     return b"".join(pieces)
 
 
-def _read(data: bytes) -> "Any":
+def _read(data: bytes) -> Any:
     """Return the JSON that is in the first line, or in all of it; None if it is none."""
-    from byleave.protocol.json_codec import PLAIN
-
     for text in (data.partition(b"\n")[0], data):
         try:
             return PLAIN.decode(text)

@@ -4,26 +4,28 @@ Every path is checked against the context first, as `sdk.Context` does; the sand
 of the mediated host, so that a tool behaves the same in both runtimes.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from byleave.core.env_rules import MINIMAL_ENVIRONMENT, EnvRule, EnvTable
 from byleave.core.fs_rules import FsTable, FsTarget
 from byleave.errors import FsAccessError, RequestError, TooLargeError, UnsafePathError
+from byleave.protocol.json_codec import PLAIN
 from byleave.protocol.vfs import ALIASES
 from byleave.sdk import vfs_results as errors
-from byleave.sdk.context import Context
 from byleave.sdk.vfs_results import Completed, Entry, Line, Listing, Match, Metadata, speakable
 from byleave.text import quoted
 from byleave.workspace.on_disk import ProjectOnDisk, refuse_directory_name
 from byleave.workspace.project import Query
 from byleave.workspace.resolve import Root
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any, NoReturn
 
+    from byleave.sdk.context import Context
     from byleave.workspace.project import FileMatches
 
 LARGEST_FILE = 10 << 20  # bytes, as the mediated host has it
@@ -34,7 +36,7 @@ _MINIMAL = EnvTable([EnvRule(name, read=True) for name in MINIMAL_ENVIRONMENT])
 class DirectHost:
     """One call of a stdio tool. `result` and `error` print what byleave reads."""
 
-    def __init__(self, context: Context, tool: "Mapping[str, Any]") -> None:
+    def __init__(self, context: Context, tool: Mapping[str, Any]) -> None:
         self.name = str(tool.get("name", ""))
         self.arguments: Mapping[str, Any] = tool.get("arguments") or {}
         self.answers: Mapping[str, Any] = tool.get("answers") or {}
@@ -120,8 +122,8 @@ class DirectHost:
     def grep(
         self,
         pattern: str,
-        paths: "Sequence[str] | None" = None,
-        extensions: "Sequence[str] | None" = None,
+        paths: Sequence[str] | None = None,
+        extensions: Sequence[str] | None = None,
         context: int = 0,
     ) -> list[Match]:
         """Return where a regular expression matches."""
@@ -143,9 +145,9 @@ class DirectHost:
             return False
         return True
 
-    def run(self, program: str, args: "Sequence[str]" = (), envs: "Sequence[str]" = ()) -> Completed:
+    def run(self, program: str, args: Sequence[str] = (), envs: Sequence[str] = ()) -> Completed:
         """Run a program in the root, with a clean environment and nothing to read."""
-        import subprocess
+        import subprocess  # heavy: few tools start programs
 
         if "/" in program:
             raise errors.AccessDenied(f"{quoted(program)} is a path; programs are named", code=-32001)
@@ -169,16 +171,16 @@ class DirectHost:
         return Completed(_said(done.stdout), _said(done.stderr), done.returncode)
 
     @property
-    def http(self) -> "NoReturn":
+    def http(self) -> NoReturn:
         """Refuse: only a mediated tool can reach servers."""
         self._only_mediated()
 
-    def _only_mediated(self, *_values: object, **_named: object) -> "NoReturn":
+    def _only_mediated(self, *_values: object, **_named: object) -> NoReturn:
         raise errors.MethodNotFound('this tool was started as stdio, which has no such thing; use runtime = "vfs"')
 
     state = running = waiting = stopped = next_input = _only_mediated
 
-    def ask(self, id_: str, text: str, *, options: "Sequence[str] | None" = None, default: str | None = None) -> "Any":
+    def ask(self, id_: str, text: str, *, options: Sequence[str] | None = None, default: str | None = None) -> Any:
         """Return the user's answer to a question, or end the call with it."""
         if id_ in self.answers:
             return self.answers[id_]
@@ -186,18 +188,16 @@ class DirectHost:
         self.result([{"type": "question", "id": id_, "text": text, **more}])
         raise errors.QuestionAsked(id_)
 
-    def result(self, content: "str | list[dict[str, Any]]") -> None:
+    def result(self, content: str | list[dict[str, Any]]) -> None:
         """Print the result."""
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         self._print({"content": blocks})
 
-    def error(self, message: str, trace: "Sequence[str]" = (), *, transient: bool = False) -> None:
+    def error(self, message: str, trace: Sequence[str] = (), *, transient: bool = False) -> None:
         """Print why the tool failed."""
         self._print({"error": {"message": message, "trace": list(trace), "transient": transient}})
 
-    def _print(self, tree: "Mapping[str, Any]") -> None:
-        from byleave.protocol.json_codec import PLAIN
-
+    def _print(self, tree: Mapping[str, Any]) -> None:
         self.ended = True
         sys.stdout.buffer.write(PLAIN.encode(speakable(tree)) + b"\n")
         sys.stdout.buffer.flush()
@@ -260,7 +260,7 @@ class _Troubles:
         return errors.VfsError(f"{quoted(self._path)}: {error.strerror or 'failed'}")
 
 
-_ERRORS: "tuple[tuple[type[OSError], type[errors.VfsError], str], ...]" = (
+_ERRORS: tuple[tuple[type[OSError], type[errors.VfsError], str], ...] = (
     (FileNotFoundError, errors.NotFound, "does not exist"),
     (FileExistsError, errors.AlreadyExists, "exists already"),
     (IsADirectoryError, errors.InvalidParams, "is a directory"),
@@ -269,7 +269,7 @@ _ERRORS: "tuple[tuple[type[OSError], type[errors.VfsError], str], ...]" = (
 )
 
 
-def _match(found: "FileMatches") -> Match:
+def _match(found: FileMatches) -> Match:
     return Match(found.path, tuple([Line(line.number, line.content, line.matches) for line in found.lines]))
 
 

@@ -1,16 +1,16 @@
 """Create a file."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
 
 from byleave.sdk.tool import ToolError, tool
 from byleave.sdk.vfs_results import AlreadyExists
 from byleave.text import shown
 from byleave.tools.texts import counted, lines_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from byleave.sdk.vfs import Host
 
@@ -19,7 +19,7 @@ _MOST_SHOWN = 20  # lines of the content, where a person is asked
 
 @tool
 def fs_create_file(
-    host: "Host",
+    host: Host,
     path: Annotated[str, "the file, relative to the workspace; directories above it are made"],
     content: Annotated[str, "what the file holds"] = "",
     overwrite: Annotated[bool, "replace a file that is there"] = False,  # noqa: FBT002 -- arguments come by name
@@ -38,7 +38,7 @@ def fs_create_file(
 
 
 @fs_create_file.formatter
-def _format(arguments: "Mapping[str, Any]") -> str:
+def _format(arguments: Mapping[str, Any]) -> str:
     lines = lines_of(arguments.get("content", ""))
     verb = "write" if arguments.get("overwrite") else "create"
     begins = "".join(f"\n  {shown(line.rstrip())}" for line in lines[:_MOST_SHOWN])

@@ -1,21 +1,21 @@
 """Delete a file."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
 
 from byleave.sdk.tool import ToolError, tool
 from byleave.sdk.vfs_results import InvalidParams, NotFound
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from byleave.sdk.vfs import Host
 
 
 @tool
-def fs_delete_file(host: "Host", path: Annotated[str, "the file, relative to the workspace"]) -> str:
+def fs_delete_file(host: Host, path: Annotated[str, "the file, relative to the workspace"]) -> str:
     """Delete a file. Directories are not deleted."""
     try:
         host.delete(path)
@@ -27,5 +27,5 @@ def fs_delete_file(host: "Host", path: Annotated[str, "the file, relative to the
 
 
 @fs_delete_file.formatter
-def _format(arguments: "Mapping[str, Any]") -> str:
+def _format(arguments: Mapping[str, Any]) -> str:
     return f"delete {shown(arguments['path'])}"

@@ -1,16 +1,16 @@
 """Search the contents of files."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
 
 from byleave.sdk.tool import ToolError, tool
 from byleave.sdk.vfs_results import NotFound
 from byleave.text import shown
 from byleave.tools.texts import clipped, counted, with_note
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
     from byleave.sdk.vfs import Host, Match
 
@@ -20,12 +20,12 @@ _MOST_CONTEXT = 50
 
 @tool
 def fs_grep_files(
-    host: "Host",
+    host: Host,
     pattern: Annotated[str, "a regular expression that matches within a line"],
     paths: Annotated[list[str] | None, "files and directories to search; without them, everything"] = None,
     extensions: Annotated[list[str] | None, "only files with one of these extensions, such as rs"] = None,
     context: Annotated[int, "how many lines to show before and after each match"] = 0,
-) -> "list[dict[str, Any]]":
+) -> list[dict[str, Any]]:
     """Search the contents of files for a regular expression.
 
     The first block shows each file and its lines: `12: text` matches, `13- text` stands beside a match, `--` is a gap.
@@ -41,7 +41,7 @@ def fs_grep_files(
     return with_note("\n".join(lines[:_MOST_LINES]).rstrip("\n"), _note(matches, cut=len(lines) > _MOST_LINES))
 
 
-def _shown(match: "Match") -> "Iterator[str]":
+def _shown(match: Match) -> Iterator[str]:
     yield match.path
     before = None
     for line in match.lines:
@@ -52,13 +52,13 @@ def _shown(match: "Match") -> "Iterator[str]":
     yield ""
 
 
-def _note(matches: "Sequence[Match]", *, cut: bool) -> str:
+def _note(matches: Sequence[Match], *, cut: bool) -> str:
     count = sum(line.is_match for match in matches for line in match.lines)
     said = f"{counted(count, 'match')} in {counted(len(matches), 'file')}"
     return f"{said}; only the first {_MOST_LINES} lines are shown" if cut else said
 
 
 @fs_grep_files.formatter
-def _format(arguments: "Mapping[str, Any]") -> str:
+def _format(arguments: Mapping[str, Any]) -> str:
     where = ", ".join(arguments.get("paths") or ["all files"])
     return f"search {shown(where)} for {shown(arguments['pattern'])}"

@@ -1,6 +1,8 @@
 """List files, directory by directory."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
 
 from byleave.core.paths import collapse
 from byleave.sdk.tool import ToolError, tool
@@ -8,10 +10,8 @@ from byleave.sdk.vfs_results import AccessDenied, NotFound
 from byleave.text import shown
 from byleave.tools.texts import counted, with_note
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from byleave.sdk.vfs import Host
 
@@ -22,12 +22,12 @@ _DEEPEST = 50
 
 @tool
 def fs_list_files(
-    host: "Host",
+    host: Host,
     path: Annotated[str, "the directory, relative to the workspace"] = ".",
     prefix: Annotated[str | None, "only files whose name begins with this"] = None,
     extensions: Annotated[list[str] | None, "only files with one of these extensions, such as rs"] = None,
     depth: Annotated[int, "how many directories deep; 1 is this directory alone"] = 20,
-) -> "list[dict[str, Any]]":
+) -> list[dict[str, Any]]:
     """List the files in a directory and below it, one a line, sorted.
 
     The first block is the list, the second says how many there are and whether something was left out: entries that the
@@ -50,7 +50,7 @@ def fs_list_files(
 class _Walk:
     """What has been found so far, and what was left out."""
 
-    def __init__(self, host: "Host", prefix: str, endings: tuple[str, ...], depth: int) -> None:
+    def __init__(self, host: Host, prefix: str, endings: tuple[str, ...], depth: int) -> None:
         self.found: list[str] = []
         self._host = host
         self._prefix = prefix
@@ -105,6 +105,6 @@ class _Walk:
 
 
 @fs_list_files.formatter
-def _format(arguments: "Mapping[str, Any]") -> str:
+def _format(arguments: Mapping[str, Any]) -> str:
     kinds = f" with the extensions {shown(', '.join(arguments['extensions']))}" if arguments.get("extensions") else ""
     return f"list the files in {shown(arguments.get('path', '.'))}{kinds}"

@@ -1,6 +1,9 @@
 """Change files by replacing text in them: everywhere, or nowhere."""
 
-from typing import Annotated
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
 
 from byleave.core.paths import collapse
 from byleave.record import Record
@@ -9,10 +12,8 @@ from byleave.sdk.vfs_results import NotFound, NotText, VfsError
 from byleave.text import quoted, shown
 from byleave.tools.texts import unified
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from byleave.sdk.vfs import Host
 
@@ -36,7 +37,7 @@ class _Change(Record):
 
 @tool
 def fs_modify_file(
-    host: "Host",
+    host: Host,
     *,
     patterns: Annotated[list[Pattern], "the replacements, done one after the other"],
     path: Annotated[str | None, "the file, relative to the workspace"] = None,
@@ -57,7 +58,7 @@ def fs_modify_file(
     return shown
 
 
-def _chosen(path: str | None, paths: "Sequence[str] | None") -> list[str]:
+def _chosen(path: str | None, paths: Sequence[str] | None) -> list[str]:
     """Return the files, each once: `a` and `./a` are one."""
     given = [*([path] if path is not None else []), *(paths or [])]
     if not given:
@@ -68,7 +69,7 @@ def _chosen(path: str | None, paths: "Sequence[str] | None") -> list[str]:
     return list(known.values())
 
 
-def _read(host: "Host", path: str) -> str:
+def _read(host: Host, path: str) -> str:
     try:
         return host.read(path)
     except NotFound:
@@ -77,7 +78,7 @@ def _read(host: "Host", path: str) -> str:
         raise ToolError(f"{path} is not a text: it is not UTF-8") from None
 
 
-def _worked_out(texts: "Mapping[str, str]", patterns: "Sequence[Pattern]") -> list[_Change]:
+def _worked_out(texts: Mapping[str, str], patterns: Sequence[Pattern]) -> list[_Change]:
     """Apply the patterns, one after the other, to all the texts."""
     if not patterns:
         raise ToolError("there is no pattern, so there is nothing to replace")
@@ -91,7 +92,7 @@ def _worked_out(texts: "Mapping[str, str]", patterns: "Sequence[Pattern]") -> li
     return [_Change(path, text, current[path]) for path, text in texts.items()]
 
 
-def _replacing(pattern: Pattern, name: str) -> "Any":
+def _replacing(pattern: Pattern, name: str) -> Any:
     """Return a function that replaces, and says how often it did."""
     if not pattern.old:
         raise ToolError(f"{name}.old is empty, and would match everywhere")
@@ -107,14 +108,12 @@ def _replacing(pattern: Pattern, name: str) -> "Any":
     return literally
 
 
-def _replacing_expression(pattern: Pattern, name: str) -> "Any":
+def _replacing_expression(pattern: Pattern, name: str) -> Any:
     """Return a function that replaces by an expression.
 
     Python's `re` has no time bound; but it runs here, in the tool's own process, which is ended if it takes too long,
     and nothing has been written by then.
     """
-    import re
-
     try:
         expression = re.compile(pattern.old, re.MULTILINE)
     except re.error as error:
@@ -133,7 +132,7 @@ def _brief(text: str) -> str:
     return quoted(text) if len(text) <= _LONGEST_SHOWN else f"{quoted(text[:_LONGEST_SHOWN])}..."
 
 
-def _write(host: "Host", changes: "Sequence[_Change]") -> None:
+def _write(host: Host, changes: Sequence[_Change]) -> None:
     """Write all the files; if one cannot be written, put those back that were."""
     for number, change in enumerate(changes):
         try:
@@ -145,7 +144,7 @@ def _write(host: "Host", changes: "Sequence[_Change]") -> None:
             raise ToolError(f"{change.path} could not be written: {error}{said}{kept}") from None
 
 
-def _put_back(host: "Host", changes: "Sequence[_Change]", *, failed: _Change) -> list[str]:
+def _put_back(host: Host, changes: Sequence[_Change], *, failed: _Change) -> list[str]:
     """Write what was there before; return the files for which that did not work.
 
     Also the one that failed: it may have been written all the same. Where that is refused again, it was not.
@@ -161,7 +160,7 @@ def _put_back(host: "Host", changes: "Sequence[_Change]", *, failed: _Change) ->
 
 
 @fs_modify_file.formatter
-def _format(arguments: "Mapping[str, Any]") -> str:
+def _format(arguments: Mapping[str, Any]) -> str:
     files = _chosen(arguments.get("path"), arguments.get("paths"))
     lines = [f"in {shown(', '.join(files))} replace"]
     for pattern in arguments["patterns"]:

@@ -1,22 +1,22 @@
 """Move or rename a file or a directory."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
 
 from byleave.sdk.tool import ToolError, tool
 from byleave.sdk.vfs_results import AccessDenied, AlreadyExists, NotFound
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from byleave.sdk.vfs import Host
 
 
 @tool
 def fs_move_file(
-    host: "Host",
+    host: Host,
     source: Annotated[str, "the file or directory, relative to the workspace"],
     target: Annotated[str, "its new path; with a slash at the end, the directory to move it into"],
     overwrite: Annotated[bool, "replace a file that is at the target"] = False,  # noqa: FBT002 -- arguments come by name
@@ -37,7 +37,7 @@ def fs_move_file(
     return f"Moved {source} to {to}."
 
 
-def _exists(host: "Host", path: str) -> bool:
+def _exists(host: Host, path: str) -> bool:
     try:
         return host.exists(path)
     except AccessDenied as error:  # to replace a file unseen needs the option
@@ -45,5 +45,5 @@ def _exists(host: "Host", path: str) -> bool:
 
 
 @fs_move_file.formatter
-def _format(arguments: "Mapping[str, Any]") -> str:
+def _format(arguments: Mapping[str, Any]) -> str:
     return f"move {shown(arguments['source'])} to {shown(arguments['target'])}"

@@ -1,27 +1,27 @@
 """Read a file, or some of its lines."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
 
 from byleave.sdk.tool import ToolError, tool
 from byleave.sdk.vfs_results import NotFound, NotText
 from byleave.text import shown
 from byleave.tools.texts import counted, lines_of, with_note
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from byleave.sdk.vfs import Host
 
 
 @tool
 def fs_read_file(
-    host: "Host",
+    host: Host,
     path: Annotated[str, "the file, relative to the workspace"],
     start_line: Annotated[int | None, "the first line to read; lines count from 1"] = None,
     end_line: Annotated[int | None, "the last line to read, which is read too"] = None,
-) -> "list[dict[str, Any]]":
+) -> list[dict[str, Any]]:
     """Read a text file, or some of its lines.
 
     The first block is the text as it is in the file, the second says which lines these are, and of how many. A first
@@ -32,7 +32,7 @@ def fs_read_file(
     return with_note("".join(lines[first - 1 : last]), _note(first, last, len(lines)))
 
 
-def _text(host: "Host", path: str) -> str:
+def _text(host: Host, path: str) -> str:
     try:
         return host.read(path)
     except NotFound:
@@ -60,7 +60,7 @@ def _note(first: int, last: int, count: int) -> str:
 
 
 @fs_read_file.formatter
-def _format(arguments: "Mapping[str, Any]") -> str:
+def _format(arguments: Mapping[str, Any]) -> str:
     start, end = arguments.get("start_line"), arguments.get("end_line")
     if start is None and end is None:
         return f"read {shown(arguments['path'])}"

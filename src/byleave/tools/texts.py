@@ -3,10 +3,10 @@
 What changed in a text, as a unified diff.
 """
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from __future__ import annotations
 
+from difflib import unified_diff
+from typing import Any
 
 LONGEST_LINE = 500  # characters of a line that are shown where many lines are
 LONGEST_TEXT = 100_000  # characters of an output that are worth a model's while
@@ -30,7 +30,7 @@ def clipped(line: str) -> str:
     return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}... ({len(line)} characters)"
 
 
-def with_note(text: str, note: str) -> "list[dict[str, Any]]":
+def with_note(text: str, note: str) -> list[dict[str, Any]]:
     """Return what was found, exactly as it is, and apart from it what there is to say about it."""
     return [{"type": "text", "text": text}, {"type": "text", "text": note}]
 
@@ -41,8 +41,6 @@ _NO_NEWLINE = "\n\\ No newline at end of file\n"
 
 def unified(path: str, before: str, after: str) -> str:
     """Return the diff of one file, as `diff -u` and `git` write it; of a very large one, only that it changed."""
-    from difflib import unified_diff
-
     old, new = lines_of(before), lines_of(after)
     if len(old) + len(new) > _MOST_LINES:
         return f"--- {path}\n+++ {path}\n(too large to show what changed: {len(old)} lines before, {len(new)} now)\n"

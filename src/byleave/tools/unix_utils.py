@@ -6,7 +6,10 @@ What is not listed is refused: an option that writes, executes, waits for ever o
 not in the table, nor is an unknown one. Long options are written in full.
 """
 
-from typing import Annotated
+from __future__ import annotations
+
+from shlex import join
+from typing import TYPE_CHECKING, Annotated, Any
 
 from byleave.core.paths import collapse, refuse_input
 from byleave.record import Record
@@ -15,10 +18,8 @@ from byleave.sdk.vfs_results import NotFound
 from byleave.text import quoted
 from byleave.tools.texts import LONGEST_TEXT
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
     from byleave.sdk.vfs import Completed, Host
 
@@ -43,7 +44,7 @@ class Util(Record):
 
 
 _SUMS = Util("bt", "", ("binary", "text", "tag", "zero"))
-UTILS: "dict[str, Util]" = {
+UTILS: dict[str, Util] = {
     "base64": Util("di", "w", ("decode", "ignore-garbage", "wrap="), most=1),
     "basename": Util("az", "s", ("multiple", "suffix=", "zero"), WORDS),
     "cat": Util("AbeEnstTuv", "", ("number", "number-nonblank", "show-all", "show-ends", "show-tabs", "squeeze-blank")),
@@ -144,7 +145,7 @@ UTILS: "dict[str, Util]" = {
 }
 
 
-def problem_with(name: str, args: "Sequence[str]") -> str | None:
+def problem_with(name: str, args: Sequence[str]) -> str | None:
     """Return why this may not be run; None if it may."""
     util = UTILS.get(name)
     if util is None:
@@ -160,7 +161,7 @@ def problem_with(name: str, args: "Sequence[str]") -> str | None:
     return None
 
 
-def _problems(name: str, util: Util, args: "Sequence[str]", operands: list[str]) -> "Iterator[str]":
+def _problems(name: str, util: Util, args: Sequence[str], operands: list[str]) -> Iterator[str]:
     """Yield what is wrong with options and operands, in order; collect the operands."""
     ahead = list(args)
     only_operands = False
@@ -177,14 +178,14 @@ def _problems(name: str, util: Util, args: "Sequence[str]", operands: list[str])
             yield from _short_problems(name, util, word, ahead)
 
 
-def _operand_problems(name: str, util: Util, word: str) -> "Iterator[str]":
+def _operand_problems(name: str, util: Util, word: str) -> Iterator[str]:
     if util.operands == FORMAT and not word.startswith("+"):
         yield f"{name} takes a format that begins with +; {quoted(word)} would set the clock"
     elif util.operands == FILES:
         yield from _outside(word)
 
 
-def _outside(path: str) -> "Iterator[str]":
+def _outside(path: str) -> Iterator[str]:
     """Yield why a path is not one inside the workspace, by its text: where links lead is the sandbox's business."""
     refused = refuse_input(path)
     if refused is not None:
@@ -193,7 +194,7 @@ def _outside(path: str) -> "Iterator[str]":
         yield f"{quoted(path)} climbs out of the workspace"
 
 
-def _long_problems(name: str, util: Util, word: str, ahead: list[str]) -> "Iterator[str]":
+def _long_problems(name: str, util: Util, word: str, ahead: list[str]) -> Iterator[str]:
     option, given, _value = word[2:].partition("=")
     if f"{option}[=" in util.long or (option in util.long and not given):
         return
@@ -205,7 +206,7 @@ def _long_problems(name: str, util: Util, word: str, ahead: list[str]) -> "Itera
         ahead.pop(0)
 
 
-def _short_problems(name: str, util: Util, word: str, ahead: list[str]) -> "Iterator[str]":
+def _short_problems(name: str, util: Util, word: str, ahead: list[str]) -> Iterator[str]:
     """Walk a cluster such as `-rnk2`: a letter with a value takes the rest of the word, or else the next word."""
     for position, letter in enumerate(word[1:], start=2):
         if letter in util.values:
@@ -222,10 +223,10 @@ def _short_problems(name: str, util: Util, word: str, ahead: list[str]) -> "Iter
 
 @tool
 def unix_utils(
-    host: "Host",
+    host: Host,
     util: Annotated[str, f"one of {', '.join(UTILS)}"],
     args: Annotated[list[str] | None, "its options and operands; paths are relative to the workspace"] = None,
-) -> "list[dict[str, Any]]":
+) -> list[dict[str, Any]]:
     """Run a utility that reads files and prints, such as wc, sort or diff, in the workspace.
 
     The first block is what it printed. A second has the exit code, if it is not 0, and the standard error.
@@ -242,7 +243,7 @@ def unix_utils(
     return _blocks(done)
 
 
-def _blocks(done: "Completed") -> "list[dict[str, Any]]":
+def _blocks(done: Completed) -> list[dict[str, Any]]:
     blocks = [{"type": "text", "text": _shown(done.stdout)}]
     notes = [f"exit code {done.exit_code}"] if done.exit_code else []
     notes += [_shown(done.stderr).rstrip("\n")] if done.stderr else []
@@ -255,7 +256,5 @@ def _shown(output: str | bytes) -> str:
 
 
 @unix_utils.formatter
-def _format(arguments: "Mapping[str, Any]") -> str:
-    from shlex import join
-
+def _format(arguments: Mapping[str, Any]) -> str:
     return f"run {join([arguments['util'], *(arguments.get('args') or [])])}"

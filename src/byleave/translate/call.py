@@ -4,14 +4,16 @@ Some calls only ask the user something in the agent's own name: a question, a pl
 user's answer to them is no permission, and an allow by byleave would answer in the user's place: `is_own_question`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.action import OtherAction
 from byleave.record import Record
 from byleave.translate.names import bare, last_name, words
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     from byleave.core.action import Action
 
@@ -27,9 +29,9 @@ class ToolCall(Record):
 
     kind: str | None = None
     title: str | None = None
-    raw: "Mapping[str, Any] | None" = None
-    content: "tuple[Any, ...]" = ()
-    locations: "tuple[Any, ...]" = ()
+    raw: Mapping[str, Any] | None = None
+    content: tuple[Any, ...] = ()
+    locations: tuple[Any, ...] = ()
     tool: str | None = None
     kinds: tuple[str, ...] = ()
     takes_directory: bool = True
@@ -44,7 +46,7 @@ class Where(Record):
 
     root: str
     cwd: str | None
-    exists: "Callable[[str], bool]"
+    exists: Callable[[str], bool]
     shell: str | None = None
 
 
@@ -57,8 +59,8 @@ class Translation(Record):
     `is_own_question`: the agent asks its user something in its own name, which byleave never answers.
     """
 
-    actions: "tuple[Action, ...]"
-    sources: "Mapping[str, str]"
+    actions: tuple[Action, ...]
+    sources: Mapping[str, str]
     understood: bool = True
     problem: str = ""
     is_own_question: bool = False
@@ -76,7 +78,7 @@ _QUESTION_MARKS = ("?", "\uff1f", "\u061f")  # also full-width, and of Arabic
 _ASKED = words("question questions plan choices")  # names in the input of such a call
 
 
-def is_own_question(call: "ToolCall", meant: "Translation") -> bool:
+def is_own_question(call: ToolCall, meant: Translation) -> bool:
     """Whether a call is nothing but a question of the agent's own."""
     if not all(isinstance(action, OtherAction) for action in meant.actions):
         return False
@@ -90,7 +92,7 @@ def is_own_question(call: "ToolCall", meant: "Translation") -> bool:
     return any(bare(str(key)) in _ASKED and bool(value) for key, value in raw.items())
 
 
-def as_own_question(meant: "Translation") -> "Translation":
+def as_own_question(meant: Translation) -> Translation:
     """Return the meaning of a question of the agent's own: nothing but a person can answer it."""
     return meant.replace(understood=False, problem=OWN_QUESTION, is_own_question=True)
 

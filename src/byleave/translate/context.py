@@ -4,13 +4,16 @@ A handler reads `TranslationContext.parsed` and adds actions to `.result`, with 
 doubt. A doubt is a reason why the call is not fully understood; the first one is shown.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.action import CallAction, CommandAction, FileAction, MoveAction, OtherAction
 from byleave.translate.call import Translation
 from byleave.translate.input_reader import title_of
 from byleave.translate.parsed_input import EDIT, GIT_HEADER, MOST, MOVE, PLAIN_HEADER, InputText
 from byleave.translate.paths import MOST_BASES, ToolPaths
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -35,7 +38,7 @@ class TranslationResult:
     def __bool__(self) -> bool:
         return bool(self._actions)
 
-    def add(self, action: "Action") -> None:
+    def add(self, action: Action) -> None:
         """Add an action; too many of them are not understood."""
         key = CallAction if isinstance(action, CallAction) else action  # there is but one, and it may not be hashable
         if key not in self._actions and len(self._actions) >= MOST:
@@ -48,7 +51,7 @@ class TranslationResult:
         """Note why the call is not fully understood; the first reason is shown."""
         self.problem = self.problem or problem
 
-    def doubt_all(self, problems: "Iterable[str]") -> None:
+    def doubt_all(self, problems: Iterable[str]) -> None:
         for problem in problems:
             self.doubt(problem)
 
@@ -66,7 +69,7 @@ class TranslationResult:
 class TranslationContext:
     """What the steps of a translation share. `kinds` are the kinds that hold, possibly several."""
 
-    def __init__(self, call: "ToolCall", where: "Where", parsed: "ParsedInput", kinds: tuple[str, ...]) -> None:
+    def __init__(self, call: ToolCall, where: Where, parsed: ParsedInput, kinds: tuple[str, ...]) -> None:
         self.call = call
         self.parsed = parsed
         self.kinds = kinds
@@ -87,7 +90,7 @@ class TranslationContext:
                 return
             self.places.bases.append(directory)
 
-    def places_of(self, entry: InputText) -> "list[ToolPath]":
+    def places_of(self, entry: InputText) -> list[ToolPath]:
         """Return the places that a path may mean; what is doubtful about them is noted."""
         places, problem = self.places.read(entry.text, anywhere=entry.anywhere)
         if problem:
@@ -98,7 +101,7 @@ class TranslationContext:
         """Return the places that a path may mean, to compare them."""
         return {place.path for place in self.places.read(entry.text, anywhere=entry.anywhere)[0]}
 
-    def do(self, does: str, paths: "Iterable[InputText]") -> None:
+    def do(self, does: str, paths: Iterable[InputText]) -> None:
         """Add reading, editing or deleting each of these paths."""
         for entry in paths:
             if self.result.is_full:
@@ -108,14 +111,14 @@ class TranslationContext:
                 for kind in self._kinds_of(does, place):
                     self.result.add(FileAction(kind, place.path))
 
-    def _kinds_of(self, does: str, place: "ToolPath") -> tuple[str, ...]:
+    def _kinds_of(self, does: str, place: ToolPath) -> tuple[str, ...]:
         if does != EDIT:
             return (does,)
         if place.absolute is None:  # below a home that is not known here
             return ("create", "update")
         return ("update",) if self.places.is_there(place.absolute) else ("create",)
 
-    def change(self, changes: "Iterable[FileChange]") -> None:
+    def change(self, changes: Iterable[FileChange]) -> None:
         """Add what patches and diffs do, each to its files."""
         for change in changes:
             entry = InputText(change.path, change.source, anywhere=True)
@@ -126,7 +129,7 @@ class TranslationContext:
             else:
                 self.do(change.does, [entry])
 
-    def _is_sure(self, change: "FileChange", entry: InputText) -> bool:
+    def _is_sure(self, change: FileChange, entry: InputText) -> bool:
         """Whether the path of a diff's header counts as it stands, and not with or without its first names."""
         if change.header == GIT_HEADER:
             start = self.places.cwd or ""
@@ -161,7 +164,7 @@ class TranslationContext:
                 return
             self.result.add(CommandAction(text, directory, shell=shell))
 
-    def _directories(self) -> "Iterator[str | None]":
+    def _directories(self) -> Iterator[str | None]:
         roots = self.parsed.roots
         named = [*self.parsed.cwds, *(entry for entry in self.parsed.directories if entry not in roots)]
         if not named:

@@ -5,7 +5,10 @@ headers that git adds. Each line that some tool takes for a header counts; a pat
 not read at all.
 """
 
+from __future__ import annotations
+
 from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from byleave.translate.names import (
     DIRECTORY,
@@ -35,10 +38,8 @@ from byleave.translate.parsed_input import (
     is_empty,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from byleave.translate.parsed_input import ParsedInput
 
@@ -84,7 +85,7 @@ def _read_lines(lines: list[str], source: str) -> list[FileChange]:
     return list(_marked(lines, source) if lines[0].rstrip() == BEGIN else _unified(lines, source))
 
 
-def _marked(lines: list[str], source: str) -> "Iterator[FileChange]":
+def _marked(lines: list[str], source: str) -> Iterator[FileChange]:
     if lines[-1].rstrip() != END:
         raise UnreadablePatchError
     last: FileChange | None = None
@@ -123,7 +124,7 @@ def _name(line: str, mark: str) -> str:
     return name
 
 
-def _unified(lines: list[str], source: str) -> "Iterator[FileChange]":
+def _unified(lines: list[str], source: str) -> Iterator[FileChange]:
     """Yield what the headers of a unified diff say. A line of a file that looks like a header counts as one."""
     renamed_from = None
     renamed: set[tuple[str, str]] = set()
@@ -152,7 +153,7 @@ def _unified(lines: list[str], source: str) -> "Iterator[FileChange]":
             raise UnreadablePatchError
 
 
-def _headed(old: str, new: str, source: str, renamed: set[tuple[str, str]]) -> "Iterator[FileChange]":
+def _headed(old: str, new: str, source: str, renamed: set[tuple[str, str]]) -> Iterator[FileChange]:
     """Yield the change of the two lines above a file's hunks; two names are one file only where it was renamed."""
     old, new = _plain(old.partition("\t")[0]), _plain(new.partition("\t")[0])
     has_prefix = old.startswith(("a/", _NOWHERE)) and new.startswith(("b/", _NOWHERE))
@@ -169,7 +170,7 @@ def _headed(old: str, new: str, source: str, renamed: set[tuple[str, str]]) -> "
         raise UnreadablePatchError
 
 
-def _git(names: str, source: str) -> "Iterator[FileChange]":
+def _git(names: str, source: str) -> Iterator[FileChange]:
     """Yield the file of `a/NAME b/NAME`: it may be the only line about a changed mode. Two names stand elsewhere."""
     half = len(names) // 2
     old, new = names[:half], names[half + 1 :]
@@ -186,7 +187,7 @@ def _plain(name: str) -> str:
     return name
 
 
-def read_paths(parsed: "ParsedInput", value: "Any", place: str, *, several: bool) -> None:
+def read_paths(parsed: ParsedInput, value: Any, place: str, *, several: bool) -> None:
     """Take in paths: one, several, objects that name one each, or, for several, an object whose names are the paths."""
     if isinstance(value, dict):
         if several:
@@ -205,7 +206,7 @@ def read_paths(parsed: "ParsedInput", value: "Any", place: str, *, several: bool
             return
 
 
-def read_edits(parsed: "ParsedInput", value: "Any", place: str) -> None:
+def read_edits(parsed: ParsedInput, value: Any, place: str) -> None:
     """Take in edits: by path, as objects that may name one, or as text that is a diff or just words."""
     if isinstance(value, str):
         if value.lstrip().startswith(("[", "{")):
@@ -221,7 +222,7 @@ def read_edits(parsed: "ParsedInput", value: "Any", place: str) -> None:
         read_paths(parsed, value, place, several=True)
 
 
-def read_diff(parsed: "ParsedInput", value: "Any", place: str) -> None:
+def read_diff(parsed: ParsedInput, value: Any, place: str) -> None:
     """Take in a diff; one without any header, such as blocks to search and replace, says nothing of paths."""
     if isinstance(value, list | dict):
         read_edits(parsed, value, place)
@@ -231,7 +232,7 @@ def read_diff(parsed: "ParsedInput", value: "Any", place: str) -> None:
         take_patch(parsed, value, place)
 
 
-def take_patch(parsed: "ParsedInput", text: str, place: str) -> None:
+def take_patch(parsed: ParsedInput, text: str, place: str) -> None:
     """Take in what a patch does; one that cannot be read is a doubt."""
     try:
         changes = read_patch(text, place)
@@ -243,7 +244,7 @@ def take_patch(parsed: "ParsedInput", text: str, place: str) -> None:
             return
 
 
-def _named_entry(parsed: "ParsedInput", tree: "dict[Any, Any]", place: str) -> bool:
+def _named_entry(parsed: ParsedInput, tree: dict[Any, Any], place: str) -> bool:
     """Take in an object that must name a file."""
     before = len(parsed.paths)
     room = _entry(parsed, tree, place)
@@ -252,7 +253,7 @@ def _named_entry(parsed: "ParsedInput", tree: "dict[Any, Any]", place: str) -> b
     return room
 
 
-def _entry(parsed: "ParsedInput", tree: "dict[Any, Any]", place: str) -> bool:
+def _entry(parsed: ParsedInput, tree: dict[Any, Any], place: str) -> bool:
     """Take in an object about one file; return whether there is room for another."""
     paths: list[str] = []
     targets: list[str] = []
@@ -277,7 +278,7 @@ def _entry(parsed: "ParsedInput", tree: "dict[Any, Any]", place: str) -> bool:
     return all(parsed.keep(parsed.changes, move) for move in moves) and room
 
 
-def _deletes(key: "Any", value: "Any") -> bool:
+def _deletes(key: Any, value: Any) -> bool:
     """Whether an object about a file says that the file goes: `"type": "delete"`, `"kind": {"type": "delete"}`."""
     if key != "kind" and exact_role(key) != VERB:
         return False
@@ -285,7 +286,7 @@ def _deletes(key: "Any", value: "Any") -> bool:
     return isinstance(word, str) and VERBS.get(word.lower()) == DELETE
 
 
-def _table(parsed: "ParsedInput", tree: "dict[Any, Any]", place: str) -> None:
+def _table(parsed: ParsedInput, tree: dict[Any, Any], place: str) -> None:
     """Take in an object whose names are paths; one that looks like an object about one file may be either."""
     if any(exact_role(key) in ACTED_ON for key in islice(tree, MOST)):
         parsed.doubt(f"{place} may be about one file or several")
@@ -297,7 +298,7 @@ def _table(parsed: "ParsedInput", tree: "dict[Any, Any]", place: str) -> None:
             return
 
 
-def _change(parsed: "ParsedInput", path: str, value: "Any", place: str) -> FileChange:
+def _change(parsed: ParsedInput, path: str, value: Any, place: str) -> FileChange:
     """Return what a change says of its path: content, `{"delete": ..}` or `{"type": "update", "move_path": ..}`."""
     if not isinstance(value, dict):
         return FileChange(EDIT, path, "", place)
@@ -312,6 +313,6 @@ def _change(parsed: "ParsedInput", path: str, value: "Any", place: str) -> FileC
     return FileChange(MOVE, path, str(targets[0]), place)
 
 
-def _targets(table: "dict[Any, Any]") -> "list[Any]":
+def _targets(table: dict[Any, Any]) -> list[Any]:
     named = [(key, value) for key, value in islice(table.items(), MOST) if exact_role(key) == TARGET]
     return [value for key, value in named if bare(key) not in VAGUE and not is_empty(value)]

@@ -4,6 +4,10 @@
 A search has a start and patterns for names; a pattern can lead out of the directory where the search starts.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.action import SearchAction, UrlAction
 from byleave.translate.files_named import BEGIN, END, UnreadablePatchError, read_patch
 from byleave.translate.names import (
@@ -21,7 +25,6 @@ from byleave.translate.parsed_input import DELETE, EDIT, InputText
 from byleave.translate.paths import plain_text
 from byleave.translate.shell_text import shell_of, texts_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -33,7 +36,7 @@ _PATCHES = ("apply_patch", "applypatch")
 _BLANKS_AND_MARKS = frozenset(" \t\n;&|<>()$`\\\"'*?[]{}~#!")
 
 
-def run_command(context: "TranslationContext") -> None:
+def run_command(context: TranslationContext) -> None:
     """Run every command that is named; nothing else of the input is a file of its own."""
     parsed = context.parsed
     if not parsed.runs:
@@ -41,7 +44,7 @@ def run_command(context: "TranslationContext") -> None:
     run_named(context)
 
 
-def run_named(context: "TranslationContext") -> None:
+def run_named(context: TranslationContext) -> None:
     """Add the commands that the input names, and the doubts about how they would be run."""
     parsed = context.parsed
     tool = bare(context.call.tool) if isinstance(context.call.tool, str) else ""
@@ -59,21 +62,21 @@ def run_named(context: "TranslationContext") -> None:
     run_scripts(context)
 
 
-def run_scripts(context: "TranslationContext") -> None:
+def run_scripts(context: TranslationContext) -> None:
     """Add scripts as if they were for a shell, and doubt that they are."""
     for entry in context.parsed.scripts:
         context.run(plain_text(entry.text), entry.source, context.shell)
     context.result.doubt_all(context.parsed.doubts_of_code)
 
 
-def _given_args(context: "TranslationContext") -> tuple[str, ...]:
+def _given_args(context: TranslationContext) -> tuple[str, ...]:
     args = context.parsed.args
     if len(args) > 1:
         context.result.doubt("it gives several lists of arguments")
     return args[0].words if args else ()
 
 
-def _run_text(context: "TranslationContext", entry: "InputText") -> None:
+def _run_text(context: TranslationContext, entry: InputText) -> None:
     args = _given_args(context)
     if not args:
         if plain_text(entry.text) != entry.text or "\0" in entry.text:
@@ -93,14 +96,14 @@ def _quoted_script(text: str) -> str | None:
     """Return the script that a command is, quoted as one word: some agents forget to take the quotes off again."""
     if not text.lstrip().startswith(("'", '"', "$'")):
         return None
-    from byleave.shell.reader import read_command
+    from byleave.shell.reader import read_command  # heavy: only commands need it
 
     argv = [command.argv for command in read_command(text).commands]
     word = argv[0][0] if len(argv) == 1 and len(argv[0]) == 1 else None
     return word if word is not None and not _BLANKS_AND_MARKS.isdisjoint(word) else None
 
 
-def _run_words(context: "TranslationContext", words: "tuple[str, ...]", source: str) -> None:
+def _run_words(context: TranslationContext, words: tuple[str, ...], source: str) -> None:
     words = tuple(plain_text(word) for word in words)
     if not words or not words[0]:
         context.result.doubt("its command is an empty list")
@@ -118,7 +121,7 @@ def _run_words(context: "TranslationContext", words: "tuple[str, ...]", source: 
             _run(context, script, source, context.shell)
 
 
-def _run(context: "TranslationContext", text: str, source: str, shell: str | None) -> None:
+def _run(context: TranslationContext, text: str, source: str, shell: str | None) -> None:
     """Add a command. Some agents apply a patch themselves that is given like one, so that it changes files too."""
     context.run(text, source, shell)
     before, mark, rest = text.partition(BEGIN)
@@ -136,7 +139,7 @@ _PATTERN_MARKS = frozenset("*?[{")
 _LOOKED_FOR = ("pattern", "patterns")
 
 
-def search_files(context: "TranslationContext") -> None:
+def search_files(context: TranslationContext) -> None:
     """Search below every path, or below the working directory where the input names none."""
     parsed = context.parsed
     paths = [*parsed.paths, *parsed.directories, *parsed.locations]
@@ -165,12 +168,12 @@ def search_files(context: "TranslationContext") -> None:
     context.result.doubt_all(parsed.doubts_of_searching)
 
 
-def _is_of_the_web(context: "TranslationContext") -> bool:
+def _is_of_the_web(context: TranslationContext) -> bool:
     tool = context.call.tool
     return isinstance(tool, str) and any(word in bare(tool) for word in ("web", "google", "internet"))
 
 
-def _globs(context: "TranslationContext", *, starts_elsewhere: bool) -> "Iterator[str | None]":
+def _globs(context: TranslationContext, *, starts_elsewhere: bool) -> Iterator[str | None]:
     """Yield the patterns that select files by their names; None where all of them may be selected.
 
     A `pattern` is looked for in files by some tools, and selects names for others: a tool that is not known may do the
@@ -191,19 +194,17 @@ def _from_anywhere(glob: str) -> str | None:
     return glob.rpartition("/")[2] or None
 
 
-def _is_one_of(context: "TranslationContext", tools: frozenset[str]) -> bool:
+def _is_one_of(context: TranslationContext, tools: frozenset[str]) -> bool:
     tool = context.call.tool
     return isinstance(tool, str) and last_name(tool) in tools
 
 
-def _names_files(context: "TranslationContext", entry: InputText) -> bool:
+def _names_files(context: TranslationContext, entry: InputText) -> bool:
     """Whether a pattern may select files by their names, and is not only looked for in them."""
     return entry.name not in _LOOKED_FOR or not _is_one_of(context, TEXT_SEARCH_TOOLS)
 
 
-def _starts_of_patterns(
-    context: "TranslationContext", starts: "list[InputText]"
-) -> "Iterator[tuple[InputText, str | None]]":
+def _starts_of_patterns(context: TranslationContext, starts: list[InputText]) -> Iterator[tuple[InputText, str | None]]:
     """Yield where patterns for names begin that lead out of where the search starts, each with the rest of it."""
     for entry in context.parsed.patterns:
         if not _names_files(context, entry):
@@ -220,7 +221,7 @@ def _starts_of_patterns(
                 yield InputText(f"{start.text}/{beginning}", entry.source, anywhere=start.anywhere), rest
 
 
-def search_trees(context: "TranslationContext", paths: "list[InputText]") -> None:
+def search_trees(context: TranslationContext, paths: list[InputText]) -> None:
     """Add what a tool reads that takes a directory for all files in it."""
     if _is_one_of(context, TREE_TOOLS):
         for entry in paths:
@@ -228,7 +229,7 @@ def search_trees(context: "TranslationContext", paths: "list[InputText]") -> Non
                 context.result.add(SearchAction(place.path))
 
 
-def doubt_patterns(context: "TranslationContext", paths: "list[InputText]") -> None:
+def doubt_patterns(context: TranslationContext, paths: list[InputText]) -> None:
     """A path that is a pattern is many files to some. Brackets are in names of files that are there, too."""
     for entry in paths:
         if _PATTERN_MARKS.isdisjoint(entry.text):
@@ -244,7 +245,7 @@ READ, MOVE, SEARCH, EXECUTE, FETCH = "read", "move", "search", "execute", "fetch
 THINK, SWITCH_MODE, OTHER = "think", "switch_mode", "other"
 
 
-def read_files(context: "TranslationContext") -> None:
+def read_files(context: TranslationContext) -> None:
     """Read every path, and what patterns for names include."""
     parsed = context.parsed
     patterns = [entry for entry in parsed.patterns if entry.name not in ("pattern", "patterns")]  # what is looked for
@@ -257,7 +258,7 @@ def read_files(context: "TranslationContext") -> None:
     context.result.doubt_all(parsed.doubts_of_searching)
 
 
-def edit_files(context: "TranslationContext") -> None:
+def edit_files(context: TranslationContext) -> None:
     """Create or update every path, and do what patches and diffs say."""
     parsed = context.parsed
     paths = [*parsed.paths, *parsed.directories, *parsed.locations]
@@ -275,7 +276,7 @@ def edit_files(context: "TranslationContext") -> None:
     _move_pairs(context)
 
 
-def delete_files(context: "TranslationContext") -> None:
+def delete_files(context: TranslationContext) -> None:
     paths = [*context.parsed.paths, *context.parsed.directories, *context.parsed.locations]
     doubt_patterns(context, paths)
     if not paths or context.parsed.patterns:
@@ -283,7 +284,7 @@ def delete_files(context: "TranslationContext") -> None:
     context.do(DELETE, paths)
 
 
-def move_files(context: "TranslationContext") -> None:
+def move_files(context: TranslationContext) -> None:
     """Move what the names of the input say; where they leave open which is which, that is a doubt."""
     parsed = context.parsed
     ends = {entry.text for entry in (*parsed.origins, *parsed.targets)}
@@ -302,7 +303,7 @@ def move_files(context: "TranslationContext") -> None:
     _explain_locations(context, [*origins, *parsed.targets])
 
 
-def _explain_locations(context: "TranslationContext", ends: "list[InputText]") -> None:
+def _explain_locations(context: TranslationContext, ends: list[InputText]) -> None:
     """A place beside the two ends of a move is touched in a way that the input does not describe."""
     known = {form for entry in ends for form in context.forms_of(entry)}
     for entry in context.parsed.locations:
@@ -311,7 +312,7 @@ def _explain_locations(context: "TranslationContext", ends: "list[InputText]") -
             context.do(EDIT, [entry])
 
 
-def _move_pairs(context: "TranslationContext") -> None:
+def _move_pairs(context: TranslationContext) -> None:
     """Edits may rename: a destination beside a source, or beside a path, is a move."""
     parsed = context.parsed
     targets = [entry for entry in parsed.targets if entry.name not in ("to", "target")]
@@ -320,7 +321,7 @@ def _move_pairs(context: "TranslationContext") -> None:
     _move_each(context, list(origins.values()), targets)
 
 
-def _move_each(context: "TranslationContext", origins: "list[InputText]", targets: "list[InputText]") -> None:
+def _move_each(context: TranslationContext, origins: list[InputText], targets: list[InputText]) -> None:
     if targets and max(len(origins), len(targets)) > MOST_ENDS:
         context.result.doubt("it moves too much")
     for origin in origins[:MOST_ENDS]:
@@ -328,14 +329,14 @@ def _move_each(context: "TranslationContext", origins: "list[InputText]", target
             context.move(origin, target)
 
 
-def reach_urls(context: "TranslationContext") -> None:
+def reach_urls(context: TranslationContext) -> None:
     """Reach every URL that the input names."""
     if not context.parsed.urls:
         context.result.doubt("it does not say what it fetches")
     add_urls(context)
 
 
-def add_urls(context: "TranslationContext") -> None:
+def add_urls(context: TranslationContext) -> None:
     parsed = context.parsed
     methods: list[str | None] = [plain_text(entry.text) for entry in parsed.methods]
     for entry in parsed.methods:
@@ -349,15 +350,15 @@ def add_urls(context: "TranslationContext") -> None:
     context.result.doubt_all(parsed.doubts_of_fetching)
 
 
-def think(context: "TranslationContext") -> None:
+def think(context: TranslationContext) -> None:
     context.add_other(THINK)
 
 
-def switch_mode(context: "TranslationContext") -> None:
+def switch_mode(context: TranslationContext) -> None:
     context.add_other(SWITCH_MODE)
 
 
-HANDLERS: "Mapping[str, Callable[[TranslationContext], None]]" = {
+HANDLERS: Mapping[str, Callable[[TranslationContext], None]] = {
     READ: read_files,
     EDIT: edit_files,
     DELETE: delete_files,

@@ -4,7 +4,11 @@ All of it counts. Two names for one thing are two things to decide on, a value o
 is what lies deeper than agents put it. What a name means: `names`. How the value of each name is read: `READERS` here.
 """
 
+from __future__ import annotations
+
+import json
 from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from byleave.text import shown
 from byleave.translate import names
@@ -40,17 +44,15 @@ from byleave.translate.parsed_input import (
     is_empty,
 )
 from byleave.translate.paths import plain_text
+from byleave.translate.shell_text import known_shell
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     from byleave.translate.parsed_input import ParsedInput
 
     Reader = Callable[[ParsedInput, Any, InputText], None]
     from collections.abc import Iterator, Sequence
-    from typing import Any
 
     from byleave.translate.call import ToolCall
     from byleave.translate.parsed_input import ParsedInput
@@ -60,10 +62,10 @@ MOST_VARIABLES = 10_000
 _LONGEST_HEADER = 200
 
 
-def _texts(which: "Callable[[ParsedInput], list[InputText]]") -> "Reader":
+def _texts(which: Callable[[ParsedInput], list[InputText]]) -> Reader:
     """Read a text, or several."""
 
-    def read(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+    def read(parsed: ParsedInput, value: Any, key: InputText) -> None:
         for each in value if isinstance(value, list) else [value]:
             if not isinstance(each, str):
                 parsed.doubt(f"{key.source} is no text")
@@ -74,7 +76,7 @@ def _texts(which: "Callable[[ParsedInput], list[InputText]]") -> "Reader":
     return read
 
 
-def _command(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _command(parsed: ParsedInput, value: Any, key: InputText) -> None:
     if isinstance(value, str):
         parsed.keep(parsed.commands, InputText(value, key.source))
     elif _is_words(value):
@@ -83,12 +85,12 @@ def _command(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
         parsed.doubt(f"{key.source} is neither a text nor a list of texts")
 
 
-def _commands(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _commands(parsed: ParsedInput, value: Any, key: InputText) -> None:
     parsed.doubt(f"{key.source} may be one command or several")
     _texts(lambda parsed: parsed.commands)(parsed, value, key)
 
 
-def _args(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _args(parsed: ParsedInput, value: Any, key: InputText) -> None:
     if _is_words(value):
         parsed.keep(parsed.args, ArgumentList(tuple(value), key.source))
         return
@@ -96,27 +98,27 @@ def _args(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
     _doubt_depths(parsed, value, key)
 
 
-def _is_words(value: "Any") -> bool:
+def _is_words(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
-def _paths(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _paths(parsed: ParsedInput, value: Any, key: InputText) -> None:
     read_paths(parsed, value, key.source, several=key.text.endswith("s"))
 
 
-def _verb(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _verb(parsed: ParsedInput, value: Any, key: InputText) -> None:
     if isinstance(value, str) and value.lower() in names.VERBS:
         parsed.keep(parsed.verbs, InputText(value.lower(), key.source))
 
 
-def _patch(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _patch(parsed: ParsedInput, value: Any, key: InputText) -> None:
     if isinstance(value, str):
         take_patch(parsed, value, key.source)
     else:
         parsed.doubt(f"{key.source} is no text")
 
 
-def _input(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _input(parsed: ParsedInput, value: Any, key: InputText) -> None:
     """A patch, or what is typed into a program that runs."""
     if isinstance(value, str) and begins_as_patch(value):
         take_patch(parsed, value, key.source)
@@ -127,31 +129,29 @@ def _input(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
         parsed.doubt(f"{key.source} may be a patch, and cannot be read as one")
 
 
-def _stdin(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _stdin(parsed: ParsedInput, value: Any, key: InputText) -> None:
     if isinstance(value, str) or value is True:
         parsed.doubts_of_code.append(f"{key.source} is handed to what runs")
 
 
-def _code(parsed: "ParsedInput", _value: "Any", key: InputText) -> None:
+def _code(parsed: ParsedInput, _value: Any, key: InputText) -> None:
     parsed.doubts_of_code.append(f"{key.source} is code, and no command for a shell")
 
 
-def _script(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _script(parsed: ParsedInput, value: Any, key: InputText) -> None:
     parsed.doubts_of_code.append(f"{key.source} may be in any language")
     if isinstance(value, str):
         parsed.keep(parsed.scripts, InputText(value, key.source))
 
 
-def _shell(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
-    from byleave.translate.shell_text import known_shell
-
+def _shell(parsed: ParsedInput, value: Any, key: InputText) -> None:
     if not isinstance(value, bool) and not (isinstance(value, str) and known_shell(value)):
         parsed.doubts_of_running.append(f"{key.source} names what reads the command, and it is no shell we know")
 
 
-def _env(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _env(parsed: ParsedInput, value: Any, key: InputText) -> None:
     """Doubt what runs where a variable changes that."""
-    from byleave.shell.knowledge.option_values import harmless_assignment
+    from byleave.shell.knowledge.option_values import harmless_assignment  # heavy: only commands need it
 
     pairs = _pairs(value)
     if pairs is None or len(pairs) > MOST_VARIABLES:
@@ -164,7 +164,7 @@ def _env(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
             return
 
 
-def _pairs(value: "Any") -> "list[tuple[Any, Any]] | None":
+def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
     """Return names and values of a table, of a list of objects, or of a list of NAME=value."""
     if isinstance(value, dict):
         return list(value.items())
@@ -177,32 +177,32 @@ def _pairs(value: "Any") -> "list[tuple[Any, Any]] | None":
     return None
 
 
-def _rights(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _rights(parsed: ParsedInput, value: Any, key: InputText) -> None:
     if value is not False:
         parsed.doubts_of_running.append(f"{key.source} runs it as another user")
 
 
-def _headers(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _headers(parsed: ParsedInput, value: Any, key: InputText) -> None:
     """A header can send a request elsewhere than its address says."""
     given = list(value) if isinstance(value, dict) else [str(each) for each in value] if isinstance(value, list) else []
     if not given or any("host" in str(name)[:_LONGEST_HEADER].lower() for name in given):
         parsed.doubts_of_fetching.append(f"{key.source} may send it elsewhere")
 
 
-def _method(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _method(parsed: ParsedInput, value: Any, key: InputText) -> None:
     if isinstance(value, str):
         parsed.keep(parsed.methods, InputText(value, key.source))
     else:
         parsed.doubts_of_fetching.append(f"{key.source} is no text")
 
 
-def _body(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _body(parsed: ParsedInput, value: Any, key: InputText) -> None:
     parsed.sends = True
     if hides_something(value):
         parsed.doubts_of_running.append(f"{key.source} holds more than is understood")
 
 
-def _pattern(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _pattern(parsed: ParsedInput, value: Any, key: InputText) -> None:
     for each in value if isinstance(value, list) else [value]:
         if not isinstance(each, str):
             parsed.doubts_of_searching.append(f"{key.source} is no text")
@@ -211,7 +211,7 @@ def _pattern(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
             return
 
 
-def _query(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _query(parsed: ParsedInput, value: Any, key: InputText) -> None:
     words = value if isinstance(value, list) else [value]
     if all(isinstance(each, str) for each in words):
         parsed.keep(parsed.queries, InputText(" ".join(words), key.source))
@@ -219,18 +219,18 @@ def _query(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
         parsed.doubts_of_searching.append(f"{key.source} is no text")
 
 
-def _summary(parsed: "ParsedInput", _value: "Any", _key: InputText) -> None:
+def _summary(parsed: ParsedInput, _value: Any, _key: InputText) -> None:
     parsed.sums_up = True
 
 
-def _grant(parsed: "ParsedInput", _value: "Any", key: InputText) -> None:
+def _grant(parsed: ParsedInput, _value: Any, key: InputText) -> None:
     parsed.doubt(f"{key.source} asks for more than this one call")
 
 
-def _end(which: "Callable[[ParsedInput], list[InputText]]") -> "Reader":
+def _end(which: Callable[[ParsedInput], list[InputText]]) -> Reader:
     """Read one end of a move. Where nothing is moved, a name that is not too vague still names a path."""
 
-    def read(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+    def read(parsed: ParsedInput, value: Any, key: InputText) -> None:
         texts = value if isinstance(value, list) else [value]
         for each in islice(texts, names.MOST_ENDS):
             if not isinstance(each, str):
@@ -248,12 +248,12 @@ def _end(which: "Callable[[ParsedInput], list[InputText]]") -> "Reader":
     return read
 
 
-def _doubt_depths(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
+def _doubt_depths(parsed: ParsedInput, value: Any, key: InputText) -> None:
     if hides_something(value):
         parsed.doubt(f"{key.source} holds more than is understood")
 
 
-READERS: "Mapping[str | None, Reader]" = {
+READERS: Mapping[str | None, Reader] = {
     names.COMMAND: _command,
     names.COMMANDS: _commands,
     names.ARGS: _args,
@@ -290,7 +290,7 @@ _LONGEST_LABEL = 80
 _LONGEST_PATH = 4096
 
 
-def read_input(parsed: "ParsedInput", tree: "Mapping[Any, Any]", source: str, *, nested: bool = False) -> None:
+def read_input(parsed: ParsedInput, tree: Mapping[Any, Any], source: str, *, nested: bool = False) -> None:
     """Take in one object of arguments; one inside it that only wraps them is read as well."""
     parsed.structured = True
     if len(tree) > MOST_NAMES:
@@ -302,10 +302,8 @@ def read_input(parsed: "ParsedInput", tree: "Mapping[Any, Any]", source: str, *,
             _read_member(parsed, key, value, source, nested=nested)
 
 
-def read_json(text: str) -> "dict[str, Any]":
+def read_json(text: str) -> dict[str, Any]:
     """Return the object that a text is; `ValueError` if it is none, too long, or gives a name twice."""
-    import json
-
     if len(text) > LONGEST_JSON:
         raise ValueError("too long")
     try:
@@ -317,7 +315,7 @@ def read_json(text: str) -> "dict[str, Any]":
     return tree
 
 
-def _once(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     read = dict(pairs)
     if len(read) != len(pairs):
         raise ValueError("a name is given twice")
@@ -328,7 +326,7 @@ def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _read_member(parsed: "ParsedInput", key: str, value: "Any", source: str, *, nested: bool) -> None:
+def _read_member(parsed: ParsedInput, key: str, value: Any, source: str, *, nested: bool) -> None:
     role, guessed = role_of(key)
     place = f"{source}.{shown(key[:_LONGEST_LABEL])}"
     if guessed and role != ENV:
@@ -344,11 +342,11 @@ def _read_member(parsed: "ParsedInput", key: str, value: "Any", source: str, *, 
             parsed.doubts_of_running.append(f"{place} may change what runs")
 
 
-def _is_wrapped(value: "Any") -> bool:
+def _is_wrapped(value: Any) -> bool:
     return isinstance(value, dict) or (isinstance(value, str) and value.lstrip().startswith("{"))
 
 
-def _unwrap(parsed: "ParsedInput", value: "Any", place: str, *, nested: bool) -> None:
+def _unwrap(parsed: ParsedInput, value: Any, place: str, *, nested: bool) -> None:
     try:
         tree = value if isinstance(value, dict) else read_json(value)
     except ValueError:
@@ -360,7 +358,7 @@ def _unwrap(parsed: "ParsedInput", value: "Any", place: str, *, nested: bool) ->
         parsed.doubt(f"{place} holds more than is understood")
 
 
-def _guess(parsed: "ParsedInput", role: str | None, value: "Any", place: str) -> None:
+def _guess(parsed: ParsedInput, role: str | None, value: Any, place: str) -> None:
     """Take in what a name seems to mean by its end; only texts count, and one of several lines is no path."""
     if hides_something(value):
         parsed.doubt(f"{place} holds more than is understood")
@@ -378,7 +376,7 @@ def _guess(parsed: "ParsedInput", role: str | None, value: "Any", place: str) ->
             return
 
 
-_GUESSED: "Mapping[str | None, Callable[[ParsedInput], list[InputText]]]" = {
+_GUESSED: Mapping[str | None, Callable[[ParsedInput], list[InputText]]] = {
     COMMAND: lambda parsed: parsed.commands,
     PATH: lambda parsed: parsed.paths,
     DIRECTORY: lambda parsed: parsed.directories,
@@ -393,7 +391,7 @@ _CUT = ("…", "...")
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
-def read_diffs(parsed: "ParsedInput", content: "Sequence[Any]") -> None:
+def read_diffs(parsed: ParsedInput, content: Sequence[Any]) -> None:
     """Take in the files whose changes are shown."""
     for block in content[:MOST_BLOCKS]:
         if not isinstance(block, dict) or block.get("type") != "diff":
@@ -411,7 +409,7 @@ def read_diffs(parsed: "ParsedInput", content: "Sequence[Any]") -> None:
         parsed.doubt(f"its content has more than {MOST_BLOCKS} blocks")
 
 
-def read_json_texts(parsed: "ParsedInput", content: "Sequence[Any]") -> None:
+def read_json_texts(parsed: ParsedInput, content: Sequence[Any]) -> None:
     """Take in arguments that stand in the content as JSON."""
     for text in texts(content):
         inside = _unfenced(text)
@@ -424,7 +422,7 @@ def read_json_texts(parsed: "ParsedInput", content: "Sequence[Any]") -> None:
             parsed.doubt("its content holds arguments that cannot be read")
 
 
-def texts(content: "Sequence[Any]") -> "Iterator[str]":
+def texts(content: Sequence[Any]) -> Iterator[str]:
     """Yield the texts of a content."""
     for block in content[:MOST_BLOCKS]:
         inner = block.get("content", block) if isinstance(block, dict) else None
@@ -440,7 +438,7 @@ def _unfenced(text: str) -> str:
     return text
 
 
-def read_title(parsed: "ParsedInput", call: "ToolCall") -> None:
+def read_title(parsed: ParsedInput, call: ToolCall) -> None:
     """Take the title for the command: it is all there is. Where it may say less, or where is open, that is a doubt.
 
     The command counts all the same: what a rule denies stays denied, though nothing can allow it any more.
@@ -460,7 +458,7 @@ def _is_cut(title: str) -> bool:
     return _CUT[0] in title or title.rstrip().rstrip("`'\")]}").endswith(_CUT[1])
 
 
-def _directory_named(parsed: "ParsedInput", content: "Sequence[Any]") -> str | None:
+def _directory_named(parsed: ParsedInput, content: Sequence[Any]) -> str | None:
     """Return the directory that the content names, empty if it names none; None if the content leaves doubts."""
     found = set()
     for text in texts(content):
@@ -492,7 +490,7 @@ def _is_prose(text: str) -> bool:
     )
 
 
-def agrees(title: "str | None", tool: "str | None", values: "Sequence[str]") -> bool:
+def agrees(title: str | None, tool: str | None, values: Sequence[str]) -> bool:
     """Whether the title can be about one of these values: arguments in a content may be a description's invention.
 
     It is one of them, whole or shortened, perhaps behind the tool's name (`Shell: ls`); or it says nothing.
@@ -520,12 +518,12 @@ def _is_about(reading: str, value: str) -> bool:
     return value.startswith(pieces[0])
 
 
-def _says_nothing(title: str, tool: "str | None") -> bool:
+def _says_nothing(title: str, tool: str | None) -> bool:
     """Whether a title is empty, or no more than what any call of this tool is called."""
     words = bare("".join(title.split()))
     return not words or words in PLACEHOLDERS or (isinstance(tool, str) and words == bare(tool))
 
 
-def title_of(call: "ToolCall") -> str | None:
+def title_of(call: ToolCall) -> str | None:
     """Return the title as it can be kept."""
     return plain_text(call.title) if isinstance(call.title, str) and call.title else None

@@ -3,7 +3,10 @@
 A name is compared without case, `_` and `-`: `filePath`, `file_path` and `FilePath` are one.
 """
 
-TYPE_CHECKING = False
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,7 +17,7 @@ ENV, SHELL, STDIN, INPUT, CODE, SCRIPT = "env", "shell", "stdin", "input", "code
 PATCH, DIFF, ORIGIN, TARGET, GRANT, WRAPPER = "patch", "diff", "origin", "target", "grant", "wrapper"
 EDITS, VERB, SUMMARY, PROSE, RIGHTS, HEADERS = "edits", "verb", "summary", "prose", "rights", "headers"
 
-_SPELLINGS: "Mapping[str, str]" = {
+_SPELLINGS: Mapping[str, str] = {
     COMMAND: "command cmd command_line cmd_line shell_command bash_command command_string program argv",
     COMMANDS: "commands cmds",
     ARGS: "args arguments",
@@ -95,7 +98,7 @@ TREE_TOOLS = words("read_many_files read_files read_folder read_directory")
 PLACEHOLDERS = words("terminal bash shell command execute run run_command tool exec console run_shell_command")
 # Their `command` is no text for a POSIX shell.
 OTHER_LANGUAGES = ("powershell", "pwsh", "python", "javascript", "applescript", "jupyter", "repl", "sql")
-VERBS: "Mapping[str, str]" = {
+VERBS: Mapping[str, str] = {
     **dict.fromkeys(("view", "read", "list"), "read"),
     **dict.fromkeys(("create", "write", "insert", "append", "edit", "replace", "undo_edit"), "edit"),
     **dict.fromkeys(("str_replace", "overwrite", "edit_file"), "edit"),
@@ -103,7 +106,7 @@ VERBS: "Mapping[str, str]" = {
     **dict.fromkeys(("rename", "move"), "move"),
 }
 
-ROLES: "Mapping[str, str]" = {bare(name): role for role, spellings in _SPELLINGS.items() for name in spellings.split()}
+ROLES: Mapping[str, str] = {bare(name): role for role, spellings in _SPELLINGS.items() for name in spellings.split()}
 
 
 def exact_role(name: object) -> str | None:

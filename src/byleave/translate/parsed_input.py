@@ -4,14 +4,14 @@ Nothing is dropped silently, either: what is not understood becomes a doubt. `hi
 input than agents put what they act on.
 """
 
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
 from byleave.record import Record
 from byleave.translate import names
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, TypeVar
-
-    Item = TypeVar("Item")
+Item = TypeVar("Item")
 
 
 MOST = 1000  # things of one sort, and actions of one call
@@ -93,7 +93,7 @@ class ParsedInput:
         if len(self.doubts) < MOST:
             self.doubts.append(problem)
 
-    def keep(self, kept: "list[Item]", item: "Item") -> bool:
+    def keep(self, kept: list[Item], item: Item) -> bool:
         """Keep one more thing, unless there are too many; return whether another fits."""
         if len(kept) < MOST:
             kept.append(item)
@@ -102,7 +102,7 @@ class ParsedInput:
         return False
 
 
-def is_empty(value: "Any") -> bool:
+def is_empty(value: Any) -> bool:
     """Whether a value says nothing: absent, null or empty."""
     return value is None or (isinstance(value, str | list | tuple | dict) and not value)
 
@@ -117,7 +117,7 @@ ACTED_ON = frozenset((*_COMMANDS, *_FILES))
 RUNNING = frozenset((names.ENV, names.SHELL, names.STDIN, names.RIGHTS, names.ARGS))
 
 
-def hides_something(value: "Any", roles: "frozenset[str]" = ACTED_ON) -> bool:
+def hides_something(value: Any, roles: frozenset[str] = ACTED_ON) -> bool:
     """Whether something inside is named like something that a tool acts on, or there is too much to look at."""
     ahead: list[tuple[Any, int]] = [(value, 0)]
     looks = 0

@@ -4,9 +4,12 @@ By their text alone. What `..` and links make of them is the resolver's to say. 
 path, every reading is a place of its own.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.translate.call import Where
 
@@ -26,7 +29,7 @@ class ToolPath(Record):
 class ToolPaths:
     """Reads the paths of one call. `bases` are directories, besides the session's, that relative paths may start in."""
 
-    def __init__(self, where: "Where") -> None:
+    def __init__(self, where: Where) -> None:
         self._exists = where.exists
         self._root = where.root.rstrip("/")
         self.cwd = where.cwd if where.cwd is not None and where.cwd.startswith("/") else None

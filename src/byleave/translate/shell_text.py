@@ -3,7 +3,12 @@
 Which shell an agent gives its commands to. Pure: the variables of its environment are handed in.
 """
 
-TYPE_CHECKING = False
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from byleave.core.matchers import SYSTEM_DIRECTORIES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -23,7 +28,7 @@ def quote_word(word: str) -> str:
     return "'" + word.replace("'", "'\"'\"'") + "'"
 
 
-def quote_words(words: "Sequence[str]") -> str:
+def quote_words(words: Sequence[str]) -> str:
     """Return a list of arguments as text; the program's name is never an assignment."""
     quoted = [quote_word(word) for word in words]
     if words and "=" in words[0] and quoted[0] == words[0]:
@@ -31,7 +36,7 @@ def quote_words(words: "Sequence[str]") -> str:
     return " ".join(quoted)
 
 
-def texts_of(words: "Sequence[str]") -> list[str]:
+def texts_of(words: Sequence[str]) -> list[str]:
     """Return the text of a list of arguments: of `[bash, -lc, TEXT]` it is TEXT.
 
     Where another shell reads TEXT in another way than bash does, the whole list counts as well.
@@ -43,7 +48,7 @@ def texts_of(words: "Sequence[str]") -> list[str]:
     return [text] if shell == _BASH or _reads_alike(shell, text) else [text, quote_words(words)]
 
 
-def shell_of(words: "Sequence[str]") -> str | None:
+def shell_of(words: Sequence[str]) -> str | None:
     """Return the shell that would run the third word as its script, if the list is nothing but that."""
     if len(words) != 3 or not is_script_option(words[1]) or not words[2].strip():
         return None
@@ -58,8 +63,6 @@ def is_script_option(word: str) -> bool:
 
 def known_shell(program: str) -> str | None:
     """Return the name of a shell; one that lies elsewhere than in the system's own directories is any program."""
-    from byleave.core.matchers import SYSTEM_DIRECTORIES
-
     directory, slash, name = program.rpartition("/")
     if name not in _SHELLS or (slash and f"{directory}/" not in SYSTEM_DIRECTORIES):
         return None
@@ -67,7 +70,7 @@ def known_shell(program: str) -> str | None:
 
 
 def _reads_alike(shell: str, text: str) -> bool:
-    from byleave.shell.reader import read_command
+    from byleave.shell.reader import read_command  # heavy: only commands need it
 
     ours = read_command(text)
     theirs = read_command(f"{shell} -c {quote_word(text)}")
@@ -78,7 +81,7 @@ def _reads_alike(shell: str, text: str) -> bool:
     ]
 
 
-def _does(command: "Command") -> tuple[object, ...]:
+def _does(command: Command) -> tuple[object, ...]:
     words = [(word.text, word.prefix, word.splits, word.glob) for word in command.words]
     return (words, command.assignments, command.redirects, command.places, command.base, command.piped_to_shell)
 
@@ -92,7 +95,7 @@ _OTHERS = frozenset(["fish", "nu", "csh", "tcsh", "pwsh", "xonsh"])
 _OWN_VARIABLES = {"claude-code": "CLAUDE_CODE_SHELL"}
 
 
-def shell_of_agent(agent: str, variables: "Mapping[str, str]") -> str | None:
+def shell_of_agent(agent: str, variables: Mapping[str, str]) -> str | None:
     """Return the name of the shell; None where it may be bash or sh."""
     if agent in _ALWAYS_BASH:
         return "bash"

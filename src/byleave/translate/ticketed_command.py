@@ -7,9 +7,12 @@ Start at `ticketed_text`. `ticket_in` finds the ticket in such a text again, for
 another one.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.translate.shell_text import quote_word, quote_words
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,7 +33,7 @@ def fits(text: str) -> bool:
 
 
 def ticketed_text(
-    start: "Sequence[str]", ticket: str, options: "Sequence[str]", text: str, *, cwd_file: str | None = None
+    start: Sequence[str], ticket: str, options: Sequence[str], text: str, *, cwd_file: str | None = None
 ) -> str:
     """Return what starts the confined run of `text`; `start` are the words that start byleave.
 

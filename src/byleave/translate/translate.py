@@ -7,6 +7,10 @@ doubt is never allowed by a rule.
 Start at `translate`. What names mean: `names`. What each kind does: `handlers`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.core.action import CallAction
 from byleave.translate.context import TranslationContext
 from byleave.translate.files_named import BEGIN, take_patch
@@ -28,10 +32,8 @@ from byleave.translate.names import PATCH_TOOLS, SHELL_TOOLS, VERBS, last_name
 from byleave.translate.parsed_input import DELETE, EDIT, InputText, ParsedInput
 from byleave.translate.paths import plain_text
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from byleave.translate.call import ToolCall, Translation, Where
 
@@ -42,7 +44,7 @@ _MCP = "mcp__"
 _ANY_END = ("to", "target")  # names that need not be a destination
 
 
-def translate(call: "ToolCall", where: "Where") -> "Translation":
+def translate(call: ToolCall, where: Where) -> Translation:
     """Return what a call amounts to. Never raises; what is not clear is not understood."""
     kinds = _kinds(call)
     served = server_and_tool(call)
@@ -70,7 +72,7 @@ def translate(call: "ToolCall", where: "Where") -> "Translation":
     return context.result.translation()
 
 
-def _parse(call: "ToolCall", *, with_input: bool) -> ParsedInput:
+def _parse(call: ToolCall, *, with_input: bool) -> ParsedInput:
     """Parse all that the call names, whatever its kind; with its input unless that is for a server."""
     parsed = ParsedInput()
     content, locations = _listed(parsed, call.content), _listed(parsed, call.locations)
@@ -95,7 +97,7 @@ def _parse(call: "ToolCall", *, with_input: bool) -> ParsedInput:
     return parsed
 
 
-def _listed(parsed: ParsedInput, value: "Any") -> "Sequence[Any]":
+def _listed(parsed: ParsedInput, value: Any) -> Sequence[Any]:
     if isinstance(value, tuple | list):
         return value
     if value is not None:
@@ -103,7 +105,7 @@ def _listed(parsed: ParsedInput, value: "Any") -> "Sequence[Any]":
     return ()
 
 
-def _read_locations(parsed: ParsedInput, locations: "Sequence[Any]") -> None:
+def _read_locations(parsed: ParsedInput, locations: Sequence[Any]) -> None:
     for each in locations:
         path = each.get("path") if isinstance(each, dict) else None
         if not isinstance(path, str) or not path:
@@ -113,7 +115,7 @@ def _read_locations(parsed: ParsedInput, locations: "Sequence[Any]") -> None:
             return
 
 
-def _kinds(call: "ToolCall") -> tuple[str, ...]:
+def _kinds(call: ToolCall) -> tuple[str, ...]:
     """Return the kinds that say something, each once: the call's own and those it was given before."""
     earlier: Any = call.kinds  # nothing of a call is checked
     given = (call.kind, *earlier) if isinstance(earlier, tuple | list) else (call.kind,)
@@ -147,7 +149,7 @@ def _sort_urls(parsed: ParsedInput, kinds: tuple[str, ...]) -> None:
         parsed.keep(parsed.paths, entry)
 
 
-def server_and_tool(call: "ToolCall") -> tuple[str, str] | None:
+def server_and_tool(call: ToolCall) -> tuple[str, str] | None:
     """Return the server and the tool on it that a tool's name consists of, if it does."""
     if not isinstance(call.tool, str) or not call.tool.startswith(_MCP):
         return None
@@ -210,7 +212,7 @@ def _do_other(context: TranslationContext) -> None:
         context.result.note("tool", "tool")
 
 
-def _do_commands(context: TranslationContext, kinds: "Sequence[str]") -> None:
+def _do_commands(context: TranslationContext, kinds: Sequence[str]) -> None:
     """Add commands that come with another kind."""
     if context.parsed.runs:
         context.result.doubt("it names a command, though its kind is another")
@@ -219,7 +221,7 @@ def _do_commands(context: TranslationContext, kinds: "Sequence[str]") -> None:
         run_scripts(context)
 
 
-def _do_files(context: TranslationContext, kinds: "Sequence[str]") -> None:
+def _do_files(context: TranslationContext, kinds: Sequence[str]) -> None:
     """Add what is named of files though the kind, if there is one, does not touch them, or not so."""
     parsed = context.parsed
     if parsed.changes and EDIT not in kinds:
@@ -238,7 +240,7 @@ def _do_files(context: TranslationContext, kinds: "Sequence[str]") -> None:
         context.do(EDIT if FETCH in kinds else READ, paths)
 
 
-def own_name(call: "ToolCall") -> str:
+def own_name(call: ToolCall) -> str:
     """Return the tool's own name; one that is a kind of operation would be taken for that operation."""
     tool = plain_text(call.tool).strip() if isinstance(call.tool, str) else ""
     return tool if tool and tool not in OPERATIONS else OTHER

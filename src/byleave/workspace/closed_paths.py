@@ -5,17 +5,19 @@ time allows: a link that leads to a closed place is closed itself, and one that 
 is looked into, once. What could not be looked at in time makes the answer incomplete: there may be more.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
 from itertools import islice
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.core.closed_places import Covered, CoveredPlace, advance, is_match, is_whole, without_opened
 from byleave.core.fs_rules import FsTarget, is_under
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -32,11 +34,11 @@ _NOT_OURS = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM)  # gone, or
 
 
 def covered_below(
-    root: "Root",
+    root: Root,
     start: str,
-    closed: "ClosedPlaces",
+    closed: ClosedPlaces,
     *,
-    selection: "Selection | None" = None,
+    selection: Selection | None = None,
     named: str | None = None,
     links: bool = True,
     most_found: int = MOST_FOUND,
@@ -60,13 +62,13 @@ class _Directory(Record):
 
     path: str
     real: str
-    progress: "Progress"
+    progress: Progress
 
 
 class _Walk:
     """One walk: what was found so far, and how much may still be looked at."""
 
-    def __init__(self, root: "Root", closed: "ClosedPlaces", selection: "Selection | None", *, links: bool) -> None:
+    def __init__(self, root: Root, closed: ClosedPlaces, selection: Selection | None, *, links: bool) -> None:
         self._root = root
         self._closed = closed
         self._selection = selection
@@ -96,7 +98,7 @@ class _Walk:
         self._complete = self._complete and not ahead
         return Covered(tuple(sorted(self._found, key=_depth_and_path)), self._complete, self._unlisted)
 
-    def _below(self, directory: _Directory) -> "Iterator[_Directory]":
+    def _below(self, directory: _Directory) -> Iterator[_Directory]:
         """Look at what is in a directory; yield the directories in it that are to be looked into."""
         if len(self._found) >= self._most_found or not self._has_time(directory):
             self._complete = self._complete and not directory.progress
@@ -136,7 +138,7 @@ class _Walk:
         door = self._root.relative(found.path) if relative is None else None
         return FsTarget(found.real, relative, door, exists=True, directory=is_directory)
 
-    def _through_link(self, path: str) -> "Iterator[_Directory]":
+    def _through_link(self, path: str) -> Iterator[_Directory]:
         """Note a link that leads to a closed place; yield the directory it leads to, if closed places may be in it."""
         target = self._root.resolve_place(path, "/")
         if not isinstance(target, FsTarget):  # a name that no tool may pass; what it leads to counts all the same
@@ -156,7 +158,7 @@ class _Walk:
         if progress:
             yield _Directory(path, real, progress)
 
-    def _begin(self, named: str, real: str) -> "Progress":
+    def _begin(self, named: str, real: str) -> Progress:
         """Return what can match below a directory, by where it is and by the name that the workspace has for it."""
         found = self._closed.begin(real, self._selection)
         return found if named == real else found | self._closed.begin(named, self._selection)
@@ -175,7 +177,7 @@ class _Walk:
             return True
         return not place.directory and self._selection.may_select(path[len(self._start.rstrip("/")) :].strip("/"))
 
-    def _list(self, directory: _Directory) -> "list[os.DirEntry[str]]":
+    def _list(self, directory: _Directory) -> list[os.DirEntry[str]]:
         """Return what is in a directory, as much of it as may still be looked at."""
         left = self._entries if directory.progress else self._entries_for_links
         try:

@@ -1,10 +1,12 @@
 """Which names does a pattern of the shell match on the disk now? As bash does without any of its options."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from byleave.core.patterns import name_matches, unclosed
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -13,7 +15,7 @@ MOST_MATCHES = 2_000
 _WILD = frozenset("*?[")
 
 
-def glob_paths(pattern: "Sequence[str]", base: str) -> tuple[list[str], bool] | None:
+def glob_paths(pattern: Sequence[str], base: str) -> tuple[list[str], bool] | None:
     """Return the paths that a pattern, given name by name, matches from `base`, and whether all of them exist.
 
     None where there are too many.

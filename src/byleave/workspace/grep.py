@@ -116,7 +116,7 @@ def _protected_program() -> str:
 
 
 def _candidates() -> Iterator[str]:
-    import sysconfig
+    import sysconfig  # heavy: only for a search
 
     for directory in (sysconfig.get_path("scripts"), os.path.dirname(sys.executable)):
         yield os.path.join(directory, "rg")
@@ -127,7 +127,7 @@ def _candidates() -> Iterator[str]:
 
 @cache
 def _is_new(program: str) -> bool:
-    import subprocess
+    import subprocess  # heavy: only for a search
 
     try:
         done = subprocess.run([program, "--version"], env={}, capture_output=True, timeout=10, check=False)  # noqa: S603
@@ -474,7 +474,7 @@ class _Batch:
 
     def search(self) -> None:
         """Search the files that are open, and close them. The first time, even without files: the pattern is read."""
-        import subprocess
+        import subprocess  # heavy: only for a search
 
         if self._ran and not self._names:
             return

@@ -17,6 +17,7 @@ from msgspec import Struct
 from byleave.core.fs_rules import FsTarget, RefusedPath
 from byleave.errors import TooLargeError, UnsafePathError
 from byleave.text import quoted
+from byleave.workspace.grep import search_project
 from byleave.workspace.project import DIRECTORY, FILE, FileMetadata, inside
 from byleave.workspace.resolve import Root
 
@@ -236,8 +237,6 @@ class ProjectInMemory:
 
     def grep(self, query: Query, may_read: MayRead) -> Iterable[FileMatches]:
         """Return the files that match, sorted by path."""
-        from byleave.workspace.grep import search_project
-
         return search_project(self, query, may_read)
 
     def _path(self, where: Where) -> str:

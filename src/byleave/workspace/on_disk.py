@@ -6,6 +6,7 @@ places are opened without a race: `opening`. How files are searched: `grep`, or 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from byleave.core.fs_rules import FsTarget, RefusedPath, is_under
 from byleave.errors import SandboxError, UnsafePathError
 from byleave.text import quoted, shown
+from byleave.workspace.grep import find_starts, search_project
 from byleave.workspace.openat import Closing
 from byleave.workspace.project import DIRECTORY, FILE, OTHER, FileMetadata, inside
 from byleave.workspace.safe_open import Anchor
@@ -109,8 +111,6 @@ class ProjectOnDisk:
 
     def grep(self, query: Query, may_read: MayRead) -> Iterable[FileMatches]:
         """Return the files that match, sorted by path. Where no sandbox can hold the search, it runs without one."""
-        from byleave.workspace.grep import find_starts, search_project
-
         if self._search is not None:
             try:
                 found = self._search(query, find_starts(self, query))
@@ -222,7 +222,5 @@ class _Move:
         return True
 
     def _drop(self, place: str) -> None:
-        try:  # noqa: SIM105 -- contextlib costs start-up time
+        with contextlib.suppress(OSError, UnsafePathError):
             self._anchor.unlink(place)
-        except (OSError, UnsafePathError):
-            pass

@@ -4,20 +4,22 @@ Each is an `Opener`: a directory's descriptor, a canonical relative path and fla
 opened, and what an error means, is `opening`'s.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
 import sys
+from typing import TYPE_CHECKING, Protocol
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
 
-    class Opener(Protocol):
-        """Opens a relative path below a directory's descriptor without following any link."""
 
-        def __call__(self, directory: int, relative: str, flags: int, mode: int = 0, /) -> int: ...
+class Opener(Protocol):
+    """Opens a relative path below a directory's descriptor without following any link."""
+
+    def __call__(self, directory: int, relative: str, flags: int, mode: int = 0, /) -> int: ...
 
 
 _O_PATH: int = getattr(os, "O_PATH", 0)  # Linux only; elsewhere what is held is opened for reading
@@ -94,7 +96,7 @@ class FirstThatWorks:
 
     __slots__ = ("_first", "_second")
 
-    def __init__(self, first: "Opener", second: "Opener") -> None:
+    def __init__(self, first: Opener, second: Opener) -> None:
         self._first = first
         self._second = second
 
@@ -109,7 +111,7 @@ class FirstThatWorks:
         return self._second(directory, relative, flags, mode)
 
 
-def works(opener: "Opener") -> bool:
+def works(opener: Opener) -> bool:
     """Say whether `opener` can open the root directory, which every user may open."""
     with Closing(os.open("/", HOLD_DIRECTORY)) as root:
         try:
@@ -138,7 +140,7 @@ class Closing:
         os.close(self._descriptor)
 
 
-def libc(name: str, *types: str) -> "Callable[..., int]":
+def libc(name: str, *types: str) -> Callable[..., int]:
     """Return a function of the C library that raises OSError when it fails, as it does when there is none."""
     try:
         import ctypes  # here, because many a run opens nothing

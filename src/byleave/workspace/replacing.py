@@ -13,16 +13,18 @@ the middle of the write does not.
 Takes a directory's descriptor and one name; `opening` opens the directory and reports errors.
 """
 
+from __future__ import annotations
+
+import contextlib
 import errno
 import os
 import stat
+from typing import TYPE_CHECKING, Self
 
 from byleave.workspace.openat import libc
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Self
 
 _O_TMPFILE: int = getattr(os, "O_TMPFILE", 0)  # Linux only
 _WRITE = os.O_WRONLY | os.O_CLOEXEC
@@ -46,7 +48,7 @@ class DirectoryEntry:
         self.name = name
         self.path = path
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_raised: object) -> None:
@@ -163,17 +165,15 @@ class _Draft:
                 raise
             return -1
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
         if self._name is not None and error is not None:
-            try:  # noqa: SIM105 -- contextlib costs start-up time
+            with contextlib.suppress(OSError):
                 os.unlink(self._name, dir_fd=self._directory)
-            except OSError:
-                pass
 
     def take(self, name: str, *, replace: bool) -> None:
         """Give the whole file its name."""
@@ -202,7 +202,7 @@ class _NoLinkError(Exception):
     """A file without a name cannot be given one here: no /proc, or a sandbox that refuses it."""
 
 
-def _put(place: DirectoryEntry, fill: "Callable[[int], None]", *, mode: int, replace: bool) -> None:
+def _put(place: DirectoryEntry, fill: Callable[[int], None], *, mode: int, replace: bool) -> None:
     """Have a file filled, and give it its name; where it cannot be nameless until then, under a temporary name."""
     for named in (False, True):
         try:

@@ -7,15 +7,17 @@ Nothing here opens anything; what acts on a resolved path later uses `opening`.
 The links of a process (`/proc/self/cwd`, `/dev/stdin`) lead elsewhere for an agent than for us: they are refused.
 """
 
+from __future__ import annotations
+
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from byleave.core.fs_rules import FsTarget, RefusedPath
 from byleave.core.paths import collapse, is_process_name, names_process_link, refuse_input, refuse_name
 from byleave.errors import InputError
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -31,7 +33,7 @@ class Root:
         self._prefix = path if path.endswith("/") else f"{path}/"
 
     @classmethod
-    def at(cls, path: str) -> "Root":
+    def at(cls, path: str) -> Root:
         """Return the root at `path`, canonical; an error for people if it is not a directory we can use."""
         try:
             if not path or "\0" in path:  # an empty path would be the working directory
@@ -89,7 +91,7 @@ class Root:
     def links_on(self, text: str) -> list[str]:
         """Return the links that the resolution of a path goes through, by their own canonical paths."""
         walk = _Walk(self)
-        try:  # noqa: SIM105 -- contextlib costs start-up time
+        try:  # noqa: SIM105 -- every path comes by here
             walk.run("/", os.path.join(self.path, text).lstrip("/"), ends_as_directory=False)
         except (OSError, ValueError):  # what was followed until then was followed
             pass

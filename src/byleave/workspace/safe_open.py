@@ -15,9 +15,13 @@ acting goes on in that very directory, which lay below the anchor when it was re
 Start at `Anchor`. How the kernel is asked: `openat`. How a file gets its whole content at once: `replacing`.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
 
 from byleave.errors import TooLargeError, UnsafePathError
 from byleave.text import quoted
@@ -34,10 +38,7 @@ from byleave.workspace.replacing import (
     write_in_place,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Self
-
     from byleave.workspace.openat import Opener
 
 _LIST_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -78,7 +79,7 @@ class Anchor:
 
     __slots__ = ("_directory", "_file", "_name", "_opener", "identity", "path")
 
-    def __init__(self, path: str, directory: int, *, name: str = ".", file: int = -1, opener: "Opener") -> None:
+    def __init__(self, path: str, directory: int, *, name: str = ".", file: int = -1, opener: Opener) -> None:
         self.path = path
         self._directory = directory  # for a file's anchor: the directory the file is in
         self._name = name
@@ -87,7 +88,7 @@ class Anchor:
         self.identity = identity_of(directory if file < 0 else file)
 
     @classmethod
-    def open(cls, path: str, *, opener: "Opener | None" = None) -> "Self":
+    def open(cls, path: str, *, opener: Opener | None = None) -> Self:
         """Hold the directory or regular file at the absolute `path`, if no component of it is a link."""
         if not path.startswith("/") or path == "/.":
             problem = f"{quoted(path)} is not a canonical absolute path"
@@ -107,7 +108,7 @@ class Anchor:
                 raise
             return cls(path, directory, name=name, file=held, opener=opener)
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_raised: object) -> None:
@@ -247,10 +248,8 @@ class Anchor:
         try:
             return self._opener(directory, name, HOLD_DIRECTORY)
         except FileNotFoundError:
-            try:  # noqa: SIM105 -- contextlib costs start-up time
+            with suppress(FileExistsError):  # another process was faster; what it made is checked like any other
                 os.mkdir(name, dir_fd=directory)
-            except FileExistsError:  # another process was faster; what it made is checked like any other
-                pass
         return self._opener(directory, name, HOLD_DIRECTORY)
 
     def unlink(self, relative: str) -> None:
@@ -270,7 +269,7 @@ class Anchor:
         with self._place(relative) as place, _PathErrors(place.path):
             os.rmdir(place.name, dir_fd=place.directory)
 
-    def rename(self, relative: str, to: "Anchor", to_relative: str, *, replace: bool) -> None:
+    def rename(self, relative: str, to: Anchor, to_relative: str, *, replace: bool) -> None:
         """Move a file or a directory. Without `replace`, a name that is taken is a FileExistsError.
 
         Neither last name is followed if it is a link. To another file system: OSError with EXDEV.
@@ -278,7 +277,7 @@ class Anchor:
         move = rename if replace else rename_to_free_name
         with (
             self._place(relative) as source,
-            to._place(to_relative) as target,  # noqa: SLF001 -- of our own class
+            to._place(to_relative) as target,
             _PathErrors(source.path, target.path),
         ):
             move(source, target)

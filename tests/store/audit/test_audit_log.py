@@ -232,19 +232,6 @@ def test_a_process_that_goes_leaves_the_fold_to_a_child(room: Room) -> None:
     connection.close()
 
 
-def test_appending_loads_nothing_heavy(room: Room) -> None:
-    code = (
-        "import sys; from byleave.store.audit.log import AuditLog; log = AuditLog(sys.argv[1]);"
-        "log.append({'event': 'decision', 'action': {'kind': 'read'}}); log.close();"
-        "sys.stderr.write('\\n'.join(sys.modules))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(room.directory)], capture_output=True, text=True, timeout=30, check=True
-    )
-    heavy = {"sqlite3", "json", "re", "threading", "datetime", "hashlib", "subprocess", "msgspec", "enum", "typing"}
-    assert set(done.stderr.split("\n")) & heavy == set()
-
-
 def test_a_forked_child_appends_by_itself(room: Room) -> None:
     log = room.filled(1)
     log.append(fields())

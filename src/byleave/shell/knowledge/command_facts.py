@@ -7,6 +7,10 @@ program that is not known to take its words as data may be a wrapper, which coun
 option may go beyond the plain use of a program (`dangers`). Start at `CommandFacts`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.shell.knowledge.dangers import UNKNOWN, Danger, dangerous_options
 from byleave.shell.knowledge.options import (
     canonical_flags,
@@ -17,18 +21,17 @@ from byleave.shell.knowledge.options import (
     subcommand_is_unknown,
 )
 from byleave.shell.knowledge.program_input import is_interpreter, takes_data
-from byleave.shell.model import Command
 from byleave.shell.syntax.tree import Piece, Word
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from byleave.shell.knowledge.options import Scan
     from byleave.shell.knowledge.programs import ProgramTables
+    from byleave.shell.model import Command
 
 
-def _names(**meanings: str) -> "dict[str, str]":
+def _names(**meanings: str) -> dict[str, str]:
     """Return a table from alias to name, given the aliases of each name as one text."""
     return {alias: name.replace("_", "-") for name, aliases in meanings.items() for alias in aliases.split()}
 
@@ -59,7 +62,7 @@ _NPM = _names(
     install_test="it",
     install_ci_test="cit clean-install-test sit",
 )
-ALIASES: "Mapping[str, Mapping[str, str]]" = {
+ALIASES: Mapping[str, Mapping[str, str]] = {
     "npm": _NPM,
     "pnpm": {**_NPM, **_names(remove="rm un uninstall r", unlink="dislink", patch_commit="patch")},
     "yarn": _names(install="i", remove="rm uninstall", upgrade="up", exec="x", list="ls"),
@@ -101,7 +104,7 @@ ABBREVIATING = frozenset(
     ]
 )
 # Groups of subcommands in which another word is the real one, and the names of some of those outside of the group.
-_GROUPS: "Mapping[str, Mapping[str, Mapping[str, str]]]" = {
+_GROUPS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "docker": {
         "container": {"ls": "ps", "list": "ps", "remove": "rm"},
         "image": {"rm": "rmi", "remove": "rmi", "ls": "images", "list": "images"},
@@ -132,7 +135,7 @@ _TOGETHER = {
 }
 
 
-def is_alias(command: "Command", programs: "ProgramTables", given: str, expected: str) -> bool | None:
+def is_alias(command: Command, programs: ProgramTables, given: str, expected: str) -> bool | None:
     """Return whether the subcommand `given` is `expected`, or another name of it; None where it may be."""
     if given == expected:
         return True
@@ -158,13 +161,13 @@ def is_alias(command: "Command", programs: "ProgramTables", given: str, expected
     return False
 
 
-def _abbreviates(given: str, expected: str, known: "Mapping[str, str]") -> bool:
+def _abbreviates(given: str, expected: str, known: Mapping[str, str]) -> bool:
     full = given.replace("_", "-").lower()
     names = [expected, *[alias for alias, name in known.items() if name == expected]]
     return bool(full) and any(name.startswith(full) or name.replace("-", "").startswith(full) for name in names)
 
 
-def may_have_flag(command: "Command", found: "Scan", flag: str, canonical: "Mapping[str, str]") -> bool:
+def may_have_flag(command: Command, found: Scan, flag: str, canonical: Mapping[str, str]) -> bool:
     """Return whether other words of the command do what an option that it does not have would do."""
     program = _LIKE.get(command.program or "", command.program or "")
     if program == "git" and found.subcommand in ("push", "send-pack", "http-push"):
@@ -176,7 +179,7 @@ def may_have_flag(command: "Command", found: "Scan", flag: str, canonical: "Mapp
     return all(canonical.get(option, option) in given for option in together)
 
 
-def _forces(command: "Command", found: "Scan", flag: str, canonical: "Mapping[str, str]") -> bool:
+def _forces(command: Command, found: Scan, flag: str, canonical: Mapping[str, str]) -> bool:
     """Whether a push updates by force, or deletes, by its refspecs or by an option of its own."""
     given = frozenset(option.name for option in found.given)
     refs = [command.words[index] for index in found.operands]
@@ -190,7 +193,7 @@ def _forces(command: "Command", found: "Scan", flag: str, canonical: "Mapping[st
     return False
 
 
-def may_be_args(command: "Command", found: "Scan", programs: "ProgramTables", expected: tuple[str, ...]) -> bool:
+def may_be_args(command: Command, found: Scan, programs: ProgramTables, expected: tuple[str, ...]) -> bool:
     """Return whether a command may mean the same as an argument list: options in front or between, other names.
 
     A last `**` is anything after.
@@ -219,13 +222,13 @@ def may_be_args(command: "Command", found: "Scan", programs: "ProgramTables", ex
     )  # fmt: skip
 
 
-def _means(found: "Scan", text: str | None) -> bool:
+def _means(found: Scan, text: str | None) -> bool:
     """Whether a word is the subcommand that was found, or one of its listed aliases."""
     aliases = found.table.aliases if found.table is not None else {}
     return text is not None and found.subcommand in (text, aliases.get(text))
 
 
-def _in_order(command: "Command", programs: "ProgramTables", given: "list[str | None]", operands: list[str]) -> bool:
+def _in_order(command: Command, programs: ProgramTables, given: list[str | None], operands: list[str]) -> bool:
     """Whether the operands stand among the given ones in their order, the first of them as the subcommand."""
     if not given:
         return False
@@ -272,7 +275,7 @@ def tokens(command: Command, *, executes: bool) -> tuple[Word, ...]:
     return tuple(found)
 
 
-def _forms(word: Word) -> "Iterator[list[str]]":
+def _forms(word: Word) -> Iterator[list[str]]:
     """Yield the texts that a word is put together from, in each of its forms; an empty one stands for the unknown."""
     if word.text is not None:
         yield [word.text]
@@ -281,7 +284,7 @@ def _forms(word: Word) -> "Iterator[list[str]]":
         yield [piece.text if piece.kind in _TEXTS else "" for piece in form] + [""]
 
 
-def _split(text: str) -> "Iterator[Word]":
+def _split(text: str) -> Iterator[Word]:
     parts = text.translate(_BREAKS).split()
     if len(parts) > 1 and text[:1] == "-" and text[1:2].isalpha() and len(parts[0]) > 2:
         parts.insert(1, parts[0][2:])  # `-c'rm -rf src'`: the text is attached to the letter
@@ -309,7 +312,7 @@ def names_of(word: Word) -> tuple[str, ...]:
     return (base, *others)
 
 
-def started_as(command: Command, found: tuple[Word, ...], name: str) -> "Iterator[Command]":
+def started_as(command: Command, found: tuple[Word, ...], name: str) -> Iterator[Command]:
     """Yield the commands that begin with the program `name` among the words found."""
     for index, word in enumerate(found):
         if name in names_of(word):
@@ -325,7 +328,7 @@ class CommandFacts:
 
     __slots__ = ("_command", "_dangers", "_flags", "_looks_inside", "_programs", "_spelled", "_subcommand", "_tokens")
 
-    def __init__(self, command: "Command", programs: "ProgramTables", *, looks_inside: bool = True) -> None:
+    def __init__(self, command: Command, programs: ProgramTables, *, looks_inside: bool = True) -> None:
         self._command = command
         self._programs = programs
         self._dangers: tuple[Danger, ...] | None = None
@@ -349,7 +352,7 @@ class CommandFacts:
             self._spelled = frozenset(name for word in self._tokens for name in names_of(word))
         return self._spelled
 
-    def started_as(self, name: str) -> "Iterator[CommandFacts]":
+    def started_as(self, name: str) -> Iterator[CommandFacts]:
         """Yield what is known of the commands that its words spell from a program's name on."""
         for command in started_as(self._command, self._tokens, name):
             yield CommandFacts(command, self._programs, looks_inside=False)
@@ -457,7 +460,7 @@ class CommandFacts:
         return None
 
 
-def _dangers(command: "Command", programs: "ProgramTables") -> "tuple[Danger, ...]":
+def _dangers(command: Command, programs: ProgramTables) -> tuple[Danger, ...]:
     found = dangerous_options(command, programs)
     module = module_at(command)
     if module == 0:

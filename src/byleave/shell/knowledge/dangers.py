@@ -5,13 +5,16 @@ only at run time that could be such. A rule that merely names a program does not
 `program_options.toml` and in `harmless`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.record import Record
 from byleave.shell.knowledge.option_values import is_harmless_value, is_inside, is_scratch
 from byleave.shell.knowledge.options import NUMBER, scan, scan_words
 from byleave.shell.knowledge.programs import BUILT_IN, ProgramTables
 from byleave.shell.knowledge.scripts import EXECUTES, WRITES, awk_danger, sed_danger, sqlite_danger
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.shell.knowledge.options import GivenOption, Scan
     from byleave.shell.knowledge.programs import ProgramFacts
@@ -42,7 +45,7 @@ class Danger(Record):
     index: int
 
 
-def dangerous_options(command: "Command", programs: ProgramTables = BUILT_IN) -> tuple[Danger, ...]:
+def dangerous_options(command: Command, programs: ProgramTables = BUILT_IN) -> tuple[Danger, ...]:
     """Return every danger in a command, in no particular order. A program without a table has none that are known."""
     found = scan(command, programs)
     table = found.table
@@ -66,7 +69,7 @@ def dangerous_options(command: "Command", programs: ProgramTables = BUILT_IN) ->
     return tuple(dangers)
 
 
-def _substitutions(command: "Command") -> list[Danger]:
+def _substitutions(command: Command) -> list[Danger]:
     """Find words that a shell would expand once more: some versions put them into a command between double quotes."""
     return [
         Danger(UNLISTED, word.prefix, index)
@@ -75,7 +78,7 @@ def _substitutions(command: "Command") -> list[Danger]:
     ]
 
 
-def _behind_dashes(command: "Command") -> int:
+def _behind_dashes(command: Command) -> int:
     """Return the place behind the first `--`, 0 if there is none."""
     return next((index + 1 for index, word in enumerate(command.words) if index and word.text == "--"), 0)
 
@@ -84,7 +87,7 @@ def _behind_dashes(command: "Command") -> int:
 _POSITIONAL = frozenset(["tox", "nox"])
 
 
-def _passed(command: "Command", rest: int, table: "ProgramFacts") -> list[Danger]:
+def _passed(command: Command, rest: int, table: ProgramFacts) -> list[Danger]:
     """Check words that a program hands on to another one."""
     words = (command.words[0], *command.words[rest:])
     if not table.canonical:  # nothing is known of that program
@@ -102,7 +105,7 @@ def _passed(command: "Command", rest: int, table: "ProgramFacts") -> list[Danger
     return [danger.replace(index=danger.index + rest - 1) for danger in dangers]
 
 
-def dangerous_program(table: "ProgramFacts") -> bool:
+def dangerous_program(table: ProgramFacts) -> bool:
     """Return whether a program has options that execute or write at all."""
     if table.safe:
         return False
@@ -111,7 +114,7 @@ def dangerous_program(table: "ProgramFacts") -> bool:
     return bool(table.executes or table.writes or table.runs or table.most is not None or table.wrap is not None)
 
 
-def _option(given: "GivenOption") -> Danger | None:
+def _option(given: GivenOption) -> Danger | None:
     table = given.table
     if table is None:
         return None
@@ -123,7 +126,7 @@ def _option(given: "GivenOption") -> Danger | None:
     return Danger(kind, given.name, given.index)
 
 
-def _is_listed(given: "GivenOption", table: "ProgramFacts") -> bool:
+def _is_listed(given: GivenOption, table: ProgramFacts) -> bool:
     """Whether an option is known to be harmless, with the value that it has."""
     if not given.known or not given.sure or (table.covered is not None and given.name not in table.covered):
         return False
@@ -144,14 +147,14 @@ def _is_listed(given: "GivenOption", table: "ProgramFacts") -> bool:
     return not use.startswith("write") or (value is not None and is_inside(value))
 
 
-def _is_option_again(value: str | None, table: "ProgramFacts") -> bool:
+def _is_option_again(value: str | None, table: ProgramFacts) -> bool:
     """Whether a word that is taken as a value looks like an option: another version may take no value there."""
     if value is None or table.safe or table.covered is None or table.name in DASHED_VALUES:
         return False
     return value[:1] == "-" and value[1:2] not in ("", " ", "\n") and not value[1:2].isdigit()
 
 
-def child_places(command: "Command") -> "frozenset[int]":
+def child_places(command: Command) -> frozenset[int]:
     """Return the places of words that belong to commands which `find -exec` and the like run."""
     begin = EXECUTING.get(command.program or "")
     if begin is None:
@@ -167,7 +170,7 @@ def child_places(command: "Command") -> "frozenset[int]":
     return frozenset(places)
 
 
-def _is_harmless(given: "GivenOption", table: "ProgramFacts") -> bool:
+def _is_harmless(given: GivenOption, table: ProgramFacts) -> bool:
     beginnings, check = table.harmless.get(given.name, ()), table.checks.get(given.name)
     text = given.value if given.value is None or isinstance(given.value, str) else given.value.text
     if text is None:
@@ -184,7 +187,7 @@ def _begins(text: str, value: str) -> bool:
     return text == value or ("=" not in value and value[-1:].isalpha() and text.startswith(value + "="))
 
 
-def _operands(command: "Command", found: "Scan", table: "ProgramFacts") -> list[Danger]:
+def _operands(command: Command, found: Scan, table: ProgramFacts) -> list[Danger]:
     dangers: list[Danger] = []
     for index in found.operands:
         word = command.words[index]
@@ -203,27 +206,27 @@ def _operands(command: "Command", found: "Scan", table: "ProgramFacts") -> list[
     return dangers
 
 
-def _may_assign(word: "Word") -> bool:
+def _may_assign(word: Word) -> bool:
     """Whether an operand of make may set a variable that reaches a shell."""
     if word.text is None:
         return True
     return "=" in word.text and not is_harmless_value("~assignment", word.text)
 
 
-def _is_option_form(word: "Word", table: "ProgramFacts") -> bool:
+def _is_option_form(word: Word, table: ProgramFacts) -> bool:
     """Whether an operand is more than one: `@file` holds options, `/x` is one, a place outside moves the program."""
     if table.inside and (word.text is None or not is_inside(word.text)):
         return True
     return (word.prefix.startswith("@") and not table.at) or (word.prefix.startswith("/") and table.slash)
 
 
-def _may_start(word: "Word", beginnings: tuple[str, ...]) -> bool:
+def _may_start(word: Word, beginnings: tuple[str, ...]) -> bool:
     if word.text is not None:
         return word.text.startswith(beginnings)
     return word.splits or any(b.startswith(word.prefix) or word.prefix.startswith(b) for b in beginnings)
 
 
-def _scripts(command: "Command", found: "Scan", language: str) -> list[Danger]:
+def _scripts(command: Command, found: Scan, language: str) -> list[Danger]:
     """Check the script: the values of -e joined by lines, else the first operand; of sqlite3 all but the database."""
     words = command.words
     if language == "sqlite":
@@ -240,7 +243,7 @@ def _scripts(command: "Command", found: "Scan", language: str) -> list[Danger]:
     return [] if kind is None else [Danger(kind, script, given[0][0])]
 
 
-def _queries(command: "Command", found: "Scan") -> list[Danger]:
+def _queries(command: Command, found: Scan) -> list[Danger]:
     if any(item.name in ("-version", "-help") for item in found.given):
         return []
     queries = [(index, command.words[index].text) for index in found.operands[1:]]

@@ -3,6 +3,10 @@
 `NamedFiles` reads a program that has an entry in `program_files`; `loose` reads one that has none.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.shell.knowledge.options import module_at, scan
 from byleave.shell.knowledge.possible_files import (
     DELETE,
@@ -17,15 +21,13 @@ from byleave.shell.knowledge.possible_files import (
     in_script,
     perhaps,
 )
-from byleave.shell.knowledge.programs import ProgramTables
 from byleave.shell.syntax.tree import Word
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
     from byleave.shell.knowledge.options import GivenOption, Scan
+    from byleave.shell.knowledge.programs import ProgramTables
     from byleave.shell.model import Command
 
 OPS = {
@@ -42,7 +44,7 @@ OPS = {
 SENT = frozenset(["sent", "encoded", "form", "cookie", "at"])  # text, or a file behind a sign
 
 
-def loose(command: "Command", programs: ProgramTables) -> "Iterator[PossibleFile]":
+def loose(command: Command, programs: ProgramTables) -> Iterator[PossibleFile]:
     """Yield what the words of a program without an entry may name."""
     words: Sequence[Word] = command.words[1:]
     given = scan(command, programs).given
@@ -66,7 +68,7 @@ def loose(command: "Command", programs: ProgramTables) -> "Iterator[PossibleFile
                 yield from _inline(word.text)
 
 
-def _unknown_operands(command: "Command", programs: ProgramTables, *, code: bool) -> "Iterator[PossibleFile]":
+def _unknown_operands(command: Command, programs: ProgramTables, *, code: bool) -> Iterator[PossibleFile]:
     """Yield operands known only at run time: the script of an interpreter, what a formatter changes."""
     found = scan(command, programs)
     if command.wraps is not None or found.table is None:
@@ -84,7 +86,7 @@ _LOOPS = ("-n", "-p", "-i", "-l")
 _OF_THE_SYSTEM = ("/usr/", "/lib", "/bin/", "/sbin/", "/opt/", "/etc/", "/nix/")
 
 
-def takes_code(command: "Command") -> bool:
+def takes_code(command: Command) -> bool:
     """Whether the words and the input of a program may be code."""
     name = command.program or ""
     return name in INTERPRETERS or name.rstrip("0123456789.") in INTERPRETERS
@@ -94,7 +96,7 @@ def takes_code(command: "Command") -> bool:
 _PLAIN_COMMANDS = (".", "\\", ":", "source ", "r ", "w ", "e ", "w! ")
 
 
-def _inline(text: str) -> "Iterator[PossibleFile]":
+def _inline(text: str) -> Iterator[PossibleFile]:
     """Yield what a piece of code may name: its strings, and the words of commands that take no strings."""
     yield from in_code(text)
     for line in text.split("\n"):
@@ -102,7 +104,7 @@ def _inline(text: str) -> "Iterator[PossibleFile]":
             yield from in_script(line)
 
 
-def in_texts(command: "Command") -> "Iterator[PossibleFile]":
+def in_texts(command: Command) -> Iterator[PossibleFile]:
     """Yield what the code may name that a command reads from a here-document, or writes for another to run."""
     bodies = [item.body for item in command.redirects if item.body]
     if takes_code(command) or command.program in _EDITORS:
@@ -129,7 +131,7 @@ _TABLE_ROLES = {
 }
 
 
-def by_option_table(item: "GivenOption") -> "Iterator[PossibleFile]":
+def by_option_table(item: GivenOption) -> Iterator[PossibleFile]:
     """Yield the file that the value of an option names, as far as the option tables know it."""
     table = item.table
     use = None if table is None else table.files.get(item.name, "write" if item.name in table.writes else None)
@@ -139,7 +141,7 @@ def by_option_table(item: "GivenOption") -> "Iterator[PossibleFile]":
         yield PossibleFile(text_of(item.value), op, tree=tree)
 
 
-def _sent(word: Word, role: str) -> "Iterator[PossibleFile]":
+def _sent(word: Word, role: str) -> Iterator[PossibleFile]:
     """Yield the file of `@FILE` (`sent`), `NAME@FILE` (`encoded`), `NAME=@FILE` or `NAME=<FILE` (`form`).
 
     What is known only at run time is a file unless it surely begins as something else.
@@ -186,7 +188,7 @@ def _of_kinds(named: PossibleFile, kinds: tuple[str, ...], skips: tuple[str, ...
 class NamedFiles:
     """The files of one command whose program has an entry."""
 
-    def __init__(self, command: "Command", found: "Scan", entry: "Mapping[str, Any]") -> None:
+    def __init__(self, command: Command, found: Scan, entry: Mapping[str, Any]) -> None:
         self._command = command
         self._scan = found
         self._whole_entry = entry
@@ -199,7 +201,7 @@ class NamedFiles:
         self._entry = entry
         self._gone: bool | None = None  # whether a directory that is deleted goes away as a whole
 
-    def _for_subcommand(self, entry: "Mapping[str, Any]", subcommand: str | None) -> "Mapping[str, Any]":
+    def _for_subcommand(self, entry: Mapping[str, Any], subcommand: str | None) -> Mapping[str, Any]:
         own = entry["sub"].get(subcommand)
         if own is None:
             return entry
@@ -223,7 +225,7 @@ class NamedFiles:
             return any((value or "").startswith(start) for value in self.value(option))
         return is_given(name, self._scan.given, self._command.words)
 
-    def operands(self, words: "Sequence[Word] | None" = None) -> "Iterator[PossibleFile]":
+    def operands(self, words: Sequence[Word] | None = None) -> Iterator[PossibleFile]:
         """Yield the operands by their roles."""
         entry = self._entry
         roles: tuple[str, ...] = entry["operands"]
@@ -254,7 +256,7 @@ class NamedFiles:
         if entry.get("whole") and self.has("whole"):
             yield from [PossibleFile(":/", op, tree=True) for op in OPS[roles[-1]]]
 
-    def role(self, word: "Word", role: str, *, tree: bool = False) -> "Iterator[PossibleFile]":
+    def role(self, word: Word, role: str, *, tree: bool = False) -> Iterator[PossibleFile]:
         """Yield what a word is in a role."""
         if role == "other":
             if word.text is not None:
@@ -274,7 +276,7 @@ class NamedFiles:
         for op in OPS[role]:
             yield PossibleFile(word.text, op, tree=tree or is_below(word), gone=gone)
 
-    def values(self) -> "Iterator[PossibleFile]":
+    def values(self) -> Iterator[PossibleFile]:
         """Yield the files that the values of options name."""
         roles: Mapping[str, Sequence[str]] = self._entry.get("options", {})
         open_ended = "*" not in roles.get("data", ())
@@ -290,7 +292,7 @@ class NamedFiles:
                 yield from self.option_value(word, role)
         yield from self._half_known(known)
 
-    def _without_value(self, item: "GivenOption", known: "Mapping[str, str]") -> "Iterator[PossibleFile]":
+    def _without_value(self, item: GivenOption, known: Mapping[str, str]) -> Iterator[PossibleFile]:
         """Yield what an option names that the option tables do not know to take a value."""
         if item.known:
             return
@@ -307,7 +309,7 @@ class NamedFiles:
         if word is not None:
             yield from self.option_value(word, role or "other")
 
-    def _half_known(self, known: "Mapping[str, str]") -> "Iterator[PossibleFile]":
+    def _half_known(self, known: Mapping[str, str]) -> Iterator[PossibleFile]:
         """Yield what a word that is known only at its start may name, where that is the start of an option."""
         for word in self._command.words[1:]:
             start = word.prefix or (word.pieces[0].text if word.pieces and word.pieces[0].kind == "raw" else "")
@@ -327,7 +329,7 @@ class NamedFiles:
             yield from [PossibleFile(None, op) for op in ops]
             yield from [named for role in roles if role in SENT for named in _sent(word, role)]
 
-    def option_value(self, word: "Word", role: str) -> "Iterator[PossibleFile]":
+    def option_value(self, word: Word, role: str) -> Iterator[PossibleFile]:
         if role == "line":  # of git log -L: a range, then a file
             text = word.text
             yield PossibleFile(text.rpartition(":")[2] if text is not None else None, READ)
@@ -340,37 +342,37 @@ class NamedFiles:
             yield from self.role(word, role)
 
     @property
-    def words(self) -> "list[Word]":
+    def words(self) -> list[Word]:
         return self._words
 
     @property
-    def given(self) -> "tuple[GivenOption, ...]":
+    def given(self) -> tuple[GivenOption, ...]:
         return self._scan.given
 
     @property
-    def command(self) -> "Command":
+    def command(self) -> Command:
         return self._command
 
     @property
-    def entry(self) -> "Mapping[str, Any]":
+    def entry(self) -> Mapping[str, Any]:
         return self._entry
 
-    def value(self, *names: str) -> "list[str | None]":
+    def value(self, *names: str) -> list[str | None]:
         """Return the values of options by these names."""
         return [text_of(item.value) for item in self._scan.given if item.name in names and item.value is not None]
 
 
-def is_process(word: "Word") -> bool:
+def is_process(word: Word) -> bool:
     """Whether a word is a pipe from or to a process."""
     return len(word.forms) == 1 and len(word.forms[0]) == 1 and word.forms[0][0].kind == "process"
 
 
-def is_below(word: "Word") -> bool:
+def is_below(word: Word) -> bool:
     """Whether a word stands for everything that was found below it."""
     return word.text is not None and any(piece.kind == "below" for form in word.forms for piece in form)
 
 
-def is_given(name: str, given: "Sequence[GivenOption]", words: "Sequence[Word]") -> bool:
+def is_given(name: str, given: Sequence[GivenOption], words: Sequence[Word]) -> bool:
     for item in given:
         if item.name == name:
             return True
@@ -384,11 +386,11 @@ def is_given(name: str, given: "Sequence[GivenOption]", words: "Sequence[Word]")
     )
 
 
-def text_of(value: "Word | str | None") -> str | None:
+def text_of(value: Word | str | None) -> str | None:
     return value if isinstance(value, str) or value is None else value.text
 
 
-def find_roots(words: "Sequence[Word]") -> "Iterator[Word]":
+def find_roots(words: Sequence[Word]) -> Iterator[Word]:
     """Yield the words that say where `find` starts."""
     for word in words:
         text = word.text

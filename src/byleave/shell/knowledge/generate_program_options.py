@@ -8,9 +8,9 @@ from typing import Any
 HERE = os.path.dirname(os.path.abspath(__file__))
 HEADER = '''"""Made from `program_options.toml` by `generate_program_options`; change it there."""
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from __future__ import annotations
+
+from typing import Any
 
 # fmt: off
 # ruff: noqa: E501
@@ -30,7 +30,7 @@ def rendered(tree: dict[str, Any]) -> str:
 
 def _assigned(name: str, table: dict[str, Any]) -> str:
     lines = [f"    {json.dumps(key)}: {_literal(value)},\n" for key, value in table.items()]
-    return f'{name}: "dict[str, Any]" = {{\n{"".join(lines)}}}\n'
+    return f"{name}: dict[str, Any] = {{\n{''.join(lines)}}}\n"
 
 
 def _literal(value: Any) -> str:

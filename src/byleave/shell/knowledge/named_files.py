@@ -5,23 +5,26 @@ Pure: words in, names out. The knowledge is in `program_files`; how operands and
 rule closes adds nothing.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from byleave.shell.knowledge.file_operands import NamedFiles, in_texts, loose, text_of
+from byleave.shell.knowledge.named_file_shapes import SHAPES
 from byleave.shell.knowledge.options import module_at, scan, scan_words
 from byleave.shell.knowledge.possible_files import EXECUTE, PossibleFile
 from byleave.shell.knowledge.program_files import FILES, MOVES, MOVING_OPERANDS
 from byleave.shell.knowledge.programs import BUILT_IN, ProgramTables
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
     from byleave.shell.knowledge.options import Scan
     from byleave.shell.model import Command
     from byleave.shell.syntax.tree import Word
 
 
-def named_files(command: "Command", programs: ProgramTables = BUILT_IN) -> tuple[PossibleFile, ...]:
+def named_files(command: Command, programs: ProgramTables = BUILT_IN) -> tuple[PossibleFile, ...]:
     """Return the files that a command names, in the order of their words as far as that matters."""
     if not command.words:
         return ()
@@ -42,15 +45,13 @@ def named_files(command: "Command", programs: ProgramTables = BUILT_IN) -> tuple
     return tuple(dict.fromkeys(found))
 
 
-def _by_entry(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _by_entry(names: NamedFiles) -> Iterator[PossibleFile]:
     """Yield the files that the program's entry finds: in the values of options, then in the operands."""
     yield from names.values()
     shape = names.entry.get("shape")
     if shape is None:
         yield from names.operands()
     else:
-        from byleave.shell.knowledge.named_file_shapes import SHAPES  # most programs need none of them
-
         yield from SHAPES[shape](names)
 
 
@@ -58,7 +59,7 @@ def _by_entry(names: NamedFiles) -> "Iterator[PossibleFile]":
 _ATTACHED = frozenset(["--color", "--backup", "--sparse", "--preserve", "--context", "-C"])
 
 
-def _scanned(command: "Command", programs: ProgramTables, entry: "Mapping[str, Any]") -> "Scan":
+def _scanned(command: Command, programs: ProgramTables, entry: Mapping[str, Any]) -> Scan:
     """Sort the words of a command; where no option table knows the program, its entry says what takes a value."""
     name = command.program or ""
     if programs.table(name) is not None or "options" not in entry:
@@ -83,7 +84,7 @@ def _by_pathspec(named: PossibleFile) -> PossibleFile:
     return named
 
 
-def moving_values(command: "Command", programs: ProgramTables = BUILT_IN) -> "tuple[tuple[str, str | None], ...]":
+def moving_values(command: Command, programs: ProgramTables = BUILT_IN) -> tuple[tuple[str, str | None], ...]:
     """Return the options and operands that move a program to another directory, each with it, None if not known."""
     options = MOVES.get(command.program or "", ())
     operands = tuple(_moving_operands(command, programs))
@@ -97,13 +98,13 @@ def moving_values(command: "Command", programs: ProgramTables = BUILT_IN) -> "tu
     return (*given, *[pair for pair in _spelled(command.words, options) if pair[0] not in seen], *operands)
 
 
-def can_be_moved(command: "Command") -> bool:
+def can_be_moved(command: Command) -> bool:
     """Whether a program obeys what lies in the directory it works in, so that options to choose one are listed."""
     name = command.words[module_at(command)].text if module_at(command) else command.program
     return name in MOVES or name in MOVING_OPERANDS
 
 
-def _moving_operands(command: "Command", programs: ProgramTables) -> "Iterator[tuple[str, str]]":
+def _moving_operands(command: Command, programs: ProgramTables) -> Iterator[tuple[str, str]]:
     """Yield operands that choose where a program works. Those known only at run time may be options, and ask."""
     place = module_at(command)
     if place:  # `python -m pytest DIRECTORY`
@@ -116,7 +117,7 @@ def _moving_operands(command: "Command", programs: ProgramTables) -> "Iterator[t
             yield text, text
 
 
-def _spelled(words: "Sequence[Word]", options: "Sequence[str]") -> "Iterator[tuple[str, str | None]]":
+def _spelled(words: Sequence[Word], options: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     """Yield options as they stand, for programs whose tables do not know them."""
     for index, word in enumerate(words[1:], start=1):
         text = word.text if word.text is not None else word.prefix

@@ -9,9 +9,13 @@ In front of a command, or exported, a variable is harmless when a list says so, 
 can mean anything to a program: the name is of no known family, and the value is a plain word.
 """
 
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
 from byleave.shell.knowledge.program_options_table import VARIABLES
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -45,7 +49,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _only(more: str = "", *, first: str = LETTERS + DIGITS) -> "Callable[[str], bool]":
+def _only(more: str = "", *, first: str = LETTERS + DIGITS) -> Callable[[str], bool]:
     """Return a reader of words of letters, digits and a few other characters, none of these at the beginning."""
     accepted = frozenset(LETTERS + DIGITS + more)
     return lambda value: not value or (value[0] in first and accepted.issuperset(value))
@@ -119,8 +123,6 @@ _GIT_CONFIG = (
 
 
 def _git_config(value: str) -> bool:
-    import re
-
     key, equals, text = value.partition("=")
     return any(re.fullmatch(pattern, key.lower() + equals + text) for pattern in _GIT_CONFIG)
 
@@ -229,7 +231,7 @@ _LOGGERS = frozenset(
 ) | {"console", "trx", "html"}
 
 
-READERS: "Mapping[str, Callable[[str], bool]]" = {
+READERS: Mapping[str, Callable[[str], bool]] = {
     "archive": lambda value: ":" not in value,  # tar takes what stands before a colon for another machine
     "assignment": _assignment,
     "classpath": _classpath,
@@ -257,7 +259,7 @@ READERS: "Mapping[str, Callable[[str], bool]]" = {
 }
 
 
-def _sorted_patterns(patterns: "Iterable[str]") -> "Patterns":
+def _sorted_patterns(patterns: Iterable[str]) -> Patterns:
     """Return the plain names, the beginnings and the ends."""
     names, beginnings, ends = [], [], []
     for pattern in patterns:
@@ -281,8 +283,8 @@ HARMLESS = _sorted_patterns(VARIABLES["harmless"])
 FREE = _sorted_patterns(VARIABLES["free"])
 EXPANDING = frozenset(VARIABLES["expanding"])
 DIRECTORIES = frozenset(VARIABLES["directories"])
-HARMLESS_VALUES: "dict[str, list[str]]" = VARIABLES["harmless_values"]
-NODE_OPTIONS: "list[str]" = VARIABLES["node_options"]
+HARMLESS_VALUES: dict[str, list[str]] = VARIABLES["harmless_values"]
+NODE_OPTIONS: list[str] = VARIABLES["node_options"]
 PLAIN = frozenset(LETTERS + DIGITS + "_.,:+@%-")
 
 
@@ -323,6 +325,6 @@ def _is_node_option(word: str) -> bool:
     return word in NODE_OPTIONS or (f"{option}{equals}" in NODE_OPTIONS and number.isdecimal())
 
 
-def _listed(name: str, patterns: "Patterns") -> bool:
+def _listed(name: str, patterns: Patterns) -> bool:
     names, beginnings, ends = patterns
     return name in names or name.startswith(beginnings) or name.endswith(ends)

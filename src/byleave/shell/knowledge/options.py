@@ -4,12 +4,15 @@ Knows no program by itself: tables come from `programs`. Answers are three-value
 time: True, False, or None for "it depends".
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.record import Record
 from byleave.shell.knowledge.programs import BUILT_IN, ProgramFacts, ProgramTables
 from byleave.shell.state import entered
 from byleave.shell.syntax.tree import Word
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -30,10 +33,10 @@ class GivenOption(Record):
 
     name: str
     index: int
-    value: "Word | str | None" = None
+    value: Word | str | None = None
     known: bool = True
     sure: bool = True
-    table: "ProgramFacts | None" = None
+    table: ProgramFacts | None = None
 
 
 class Scan(Record):
@@ -47,16 +50,16 @@ class Scan(Record):
     unknown: tuple[int, ...]
     subcommand: str | None
     subcommand_unknown: bool
-    table: "ProgramFacts | None"
+    table: ProgramFacts | None
     doubtful: bool = False
 
 
-def scan(command: "Command", programs: ProgramTables = BUILT_IN) -> Scan:
+def scan(command: Command, programs: ProgramTables = BUILT_IN) -> Scan:
     """Sort the words of a command by what its program makes of them."""
     return scan_words(command.words, programs.table(command.program or ""))
 
 
-def scan_words(words: "tuple[Word, ...]", table: "ProgramFacts | None") -> Scan:
+def scan_words(words: tuple[Word, ...], table: ProgramFacts | None) -> Scan:
     return _Scanner(words, table).read()
 
 
@@ -65,7 +68,7 @@ class _Scanner:
         *("doubtful", "given", "index", "operands", "subcommand", "subcommand_unknown", "table", "unknown", "words"),
     )
 
-    def __init__(self, words: "tuple[Word, ...]", table: "ProgramFacts | None") -> None:
+    def __init__(self, words: tuple[Word, ...], table: ProgramFacts | None) -> None:
         self.words = words
         self.table = table
         self.given: list[GivenOption] = []
@@ -155,7 +158,7 @@ class _Scanner:
         if self._operand() and self.table is not None and self.table.stops:
             self._rest(self.index)
 
-    def _partial(self, word: "Word") -> bool:
+    def _partial(self, word: Word) -> bool:
         """Take `--name=$value`: the option is known although its value is not."""
         name, equals, _ = word.prefix.partition("=")
         if not name.startswith("-") or word.splits or word.glob:
@@ -169,7 +172,7 @@ class _Scanner:
         self.index += 1
         return True
 
-    def _partial_letter(self, word: "Word") -> bool:
+    def _partial_letter(self, word: Word) -> bool:
         """Take `-j$value`: one letter that has a value."""
         table = self.table
         if table is None or table.style != "gnu" or len(word.prefix) != 2 or word.prefix == "--":
@@ -216,11 +219,11 @@ class _Scanner:
         return next((option for option in table.joined if text.startswith(option)), None)
 
     def _give(
-        self, name: str, at: int, value: "Word | str | None" = None, *, known: bool = True, sure: bool = True
+        self, name: str, at: int, value: Word | str | None = None, *, known: bool = True, sure: bool = True
     ) -> None:
         self.given.append(GivenOption(name, at, value, known, sure, self.table))
 
-    def _next_word(self) -> "Word | None":
+    def _next_word(self) -> Word | None:
         if self.index >= len(self.words):
             return None
         self.index += 1
@@ -279,8 +282,8 @@ def _may_take_next(given: GivenOption) -> bool:
 
 
 def worked_in(
-    words: "tuple[Word, ...]", programs: ProgramTables, places: "Places", follow: "Callable[[Word, Places], Places]"
-) -> "Places":
+    words: tuple[Word, ...], programs: ProgramTables, places: Places, follow: Callable[[Word, Places], Places]
+) -> Places:
     """Return where a program works that the shell starts in `places`, after `-C` and the like.
 
     `follow` says where a word leads that is not literal.
@@ -308,14 +311,14 @@ def worked_in(
     return places
 
 
-def _may_move(index: int, found: Scan, words: "tuple[Word, ...]") -> bool:
+def _may_move(index: int, found: Scan, words: tuple[Word, ...]) -> bool:
     """Whether a word known only at run time could hold the option: not behind the subcommand of a program like git."""
     if found.table is None or found.table.name.partition(" ")[0] != "git" or found.subcommand is None:
         return True
     return any(word.text == found.subcommand for word in words[index:])
 
 
-def module_at(command: "Command") -> int:
+def module_at(command: Command) -> int:
     """Return the place of the module that Python runs, 0 if there is none."""
     if not (command.program or "").startswith("python"):
         return 0
@@ -327,7 +330,7 @@ def module_at(command: "Command") -> int:
     return 0
 
 
-def subcommand(command: "Command", programs: ProgramTables = BUILT_IN) -> str | None:
+def subcommand(command: Command, programs: ProgramTables = BUILT_IN) -> str | None:
     """Return the subcommand, aliases resolved; None where there is none or it is known only at run time.
 
     `subcommand_is_unknown` separates the two. For a program without a table it is the first word that is no option.
@@ -340,7 +343,7 @@ def subcommand(command: "Command", programs: ProgramTables = BUILT_IN) -> str | 
     return found.subcommand
 
 
-def subcommand_is_unknown(command: "Command", programs: ProgramTables = BUILT_IN) -> bool:
+def subcommand_is_unknown(command: Command, programs: ProgramTables = BUILT_IN) -> bool:
     """Return whether the subcommand depends on a word known only at run time."""
     found = scan(command, programs)
     if found.subcommand_unknown or found.doubtful:
@@ -356,7 +359,7 @@ def _before(found: Scan) -> bool:
     return bool(found.unknown) and (not found.operands or min(found.unknown) <= found.operands[0])
 
 
-def has_flag(command: "Command", flag: str, programs: ProgramTables = BUILT_IN) -> bool | None:
+def has_flag(command: Command, flag: str, programs: ProgramTables = BUILT_IN) -> bool | None:
     """Return whether an option is given, in any of its spellings; None where that depends.
 
     `-rf` asks for both `-r` and `-f` where the program joins letters.
@@ -369,12 +372,12 @@ def has_flag(command: "Command", flag: str, programs: ProgramTables = BUILT_IN) 
     return True if all(answers) else None
 
 
-def canonical_flags(command: "Command", flag: str, programs: ProgramTables = BUILT_IN) -> list[str]:
+def canonical_flags(command: Command, flag: str, programs: ProgramTables = BUILT_IN) -> list[str]:
     """Return the names under which a scan knows a flag; several where it joins letters."""
     return _expected(flag, scan(command, programs).table)
 
 
-def _expected(flag: str, table: "ProgramFacts | None") -> list[str]:
+def _expected(flag: str, table: ProgramFacts | None) -> list[str]:
     if table is None:
         return [flag]
     if flag in table.canonical:
@@ -384,7 +387,7 @@ def _expected(flag: str, table: "ProgramFacts | None") -> list[str]:
     return [flag]
 
 
-def _has(found: Scan, name: str, command: "Command") -> bool | None:
+def _has(found: Scan, name: str, command: Command) -> bool | None:
     answer: bool | None = False
     for given in found.given:
         if given.name == name:
@@ -400,7 +403,7 @@ def _has(found: Scan, name: str, command: "Command") -> bool | None:
     return answer
 
 
-def _loosely(name: str, command: "Command") -> bool | None:
+def _loosely(name: str, command: Command) -> bool | None:
     """For a program without a table: the word as it stands is a yes, letters of a cluster may be."""
     texts = [word.text for word in command.words[1:] if word.text is not None]
     if name in texts:

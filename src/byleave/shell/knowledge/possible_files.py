@@ -3,9 +3,12 @@
 Pure. Such a name counts where it leads to a place that a rule or byleave closes.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -44,7 +47,7 @@ class PossibleFile(Record):
 _MARKS = dict.fromkeys(map(ord, "=@:,;<>\"'"), "\n")
 
 
-def perhaps(text: str) -> "Iterator[PossibleFile]":
+def perhaps(text: str) -> Iterator[PossibleFile]:
     """Yield every path that a word may hold, as `-fFILE`, `--file=FILE`, `@FILE` or `FILE:/elsewhere` do."""
     candidates = [text] if not text.startswith("-") else []
     if text.startswith("-") and not text.startswith("--") and len(text) > 2:
@@ -77,7 +80,7 @@ INTERPRETERS = frozenset(
 )
 
 
-def in_code(text: str) -> "Iterator[PossibleFile]":
+def in_code(text: str) -> Iterator[PossibleFile]:
     """Yield every path that a string in a piece of code may be. The code may do anything to it."""
     strings = text.replace("'", '"').replace("`", '"').split('"')[1:-1]
     yield from _each_perhaps(strings)
@@ -113,7 +116,7 @@ _COMMANDS = frozenset(
 _ENDS = dict.fromkeys(map(ord, ";|&"), "\n")
 
 
-def in_commands(text: str) -> "Iterator[PossibleFile]":
+def in_commands(text: str) -> Iterator[PossibleFile]:
     """Yield the words of every line that starts with the name of a program which takes files."""
     if " " not in text:
         return
@@ -123,12 +126,12 @@ def in_commands(text: str) -> "Iterator[PossibleFile]":
             yield from in_script(line)
 
 
-def in_script(text: str) -> "Iterator[PossibleFile]":
+def in_script(text: str) -> Iterator[PossibleFile]:
     """Yield every path that a word of a shell script may be, where the script itself is not read."""
     yield from _each_perhaps(text.translate(_SHELL_MARKS).split("\n"))
 
 
-def _each_perhaps(texts: "Sequence[str]") -> "Iterator[PossibleFile]":
+def _each_perhaps(texts: Sequence[str]) -> Iterator[PossibleFile]:
     for each in dict.fromkeys([text.strip() for text in texts]):
         if each and "\n" not in each and each not in STANDARD_STREAMS and not each.startswith("-"):
             yield PossibleFile(each, READ, perhaps=True)

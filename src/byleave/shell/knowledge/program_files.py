@@ -23,10 +23,11 @@ operands, not counted, without which no operand is a file. More roles: `cookie` 
 file; `at` is text, or holds a file behind `@`.
 """
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
     Entry = dict[str, Any]
 
 
@@ -36,11 +37,11 @@ _SKIPPED = (
 )
 
 
-def _entry(operands: str, **more: "Any") -> "Entry":
+def _entry(operands: str, **more: Any) -> Entry:
     return {"operands": tuple(operands.split()), **more}
 
 
-def _formatter(kinds: str, *writing: str, dry: str = "", here: bool = False, **options: str) -> "Entry":
+def _formatter(kinds: str, *writing: str, dry: str = "", here: bool = False, **options: str) -> Entry:
     """Return the entry of a program that walks directories for files of its languages.
 
     It writes them with the options of `writing`; without any, unless one of `dry` is given.
@@ -70,18 +71,18 @@ _WEB = f"{_TOOL_SCRIPT} .json .json5 .jsonc .css .scss .less .html .htm .md .mdx
 _C = ".c .h .cc .cpp .cxx .hh .hpp .hxx .m .mm .proto .java .cs"
 _PY_DRY = "--check --diff"
 
-_BIOME: "Entry" = {
+_BIOME: Entry = {
     **_entry("other"),
     "sub": dict.fromkeys(
         ["format", "check", "lint", "ci", "migrate"], _formatter(_WEB, "--write", "--fix", "--apply", here=True)
     ),
 }
-_TERRAFORM: "Entry" = {
+_TERRAFORM: Entry = {
     **_entry("other", options={"read": ["-var-file", "-state"], "write": ["-out", "-state-out"]}),
     "sub": {"fmt": _formatter(".tf .tfvars .hcl", dry="-check -diff", here=True)},
 }
 
-_FORMATTERS: "dict[str, Entry]" = {
+_FORMATTERS: dict[str, Entry] = {
     "black": _formatter(_PYTHON, dry=_PY_DRY, read="--config", code="-c --code", data="-l -t"),
     "blue": _formatter(_PYTHON, dry=_PY_DRY),
     "isort": _formatter(".py .pyi", dry="--check --check-only -c --diff --stdout", data="--profile -l"),
@@ -153,8 +154,8 @@ _FORMATTERS: "dict[str, Entry]" = {
     **dict.fromkeys(["sqlfluff", "sqlfmt"], _formatter(".sql", "fix", "format", "-f", "--force")),
     **dict.fromkeys(["djlint", "djhtml"], _formatter(".html .jinja .j2 .hbs", "--reformat")),
 }
-_TREE_OF_ALL: "Entry" = _entry("read", tree=["*"], here=True)
-_SERVER: "Entry" = _entry(
+_TREE_OF_ALL: Entry = _entry("read", tree=["*"], here=True)
+_SERVER: Entry = _entry(
     "read",
     tree=["*"],
     here=True,
@@ -173,7 +174,7 @@ _SENDERS = (  # the same behind a verb
     *("gitleaks", "trufflehog", "detect-secrets", "restic", "croc", "wormhole", "ffsend", "magic-wormhole"),
 )
 _DEPLOYERS = ("vercel", "netlify", "wrangler", "surge", "firebase", "flyctl", "fly", "eb", "gh-pages", "now", "railway")
-_CLOUD: "Entry" = _entry(
+_CLOUD: Entry = _entry(
     "",
     shape="cloud_copy",
     options={
@@ -186,7 +187,7 @@ _CLOUD: "Entry" = _entry(
     },
 )
 
-_TOOLS: "dict[str, Entry]" = {
+_TOOLS: dict[str, Entry] = {
     **_FORMATTERS,
     **dict.fromkeys(_SERVERS, _SERVER),
     **dict.fromkeys(_PACKERS, _TREE_OF_ALL),
@@ -405,7 +406,7 @@ _NO_OPTION_FILES = {"data": ["*"]}
 _CHANGE_MODE = _entry(
     "data write", instead=["--reference"], options={"read": ["--reference"]}, tree=["-R", "--recursive"]
 )
-_COPY_OPTIONS: "Entry" = {
+_COPY_OPTIONS: Entry = {
     "read": [],
     "data": [
         *("-m", "--mode", "-o", "--owner", "-g", "--group", "-S", "--suffix", "--backup", "--sparse", "--preserve"),
@@ -416,7 +417,7 @@ _COPY_OPTIONS: "Entry" = {
 # With `-d` and `-P` a link is copied as a link, and leads to all that the first one leads to.
 _WALKING_COPY = ["-r", "-R", "--recursive", "-a", "--archive", "-d", "-P", "--no-dereference"]
 
-_GIT: "dict[str, Entry]" = {
+_GIT: dict[str, Entry] = {
     "diff": _entry(
         "read",
         shape="difference",
@@ -642,7 +643,7 @@ _GIT: "dict[str, Entry]" = {
     ),
 }
 
-FILES: "dict[str, Entry]" = {
+FILES: dict[str, Entry] = {
     **_TOOLS,
     **dict.fromkeys(
         [

@@ -6,9 +6,12 @@ and their input as data: none of them starts a program that its operands name. W
 its words spell, and may run what it reads.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.shell.syntax.tree import Word
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.shell.knowledge.programs import ProgramTables
     from byleave.shell.model import Command
@@ -68,7 +71,7 @@ STARTING = {
 }
 
 
-def takes_data(command: "Command") -> bool:
+def takes_data(command: Command) -> bool:
     """Return whether a command is known to take its words and its input as data."""
     name, program = command.name, command.program
     if name is None or program is None:
@@ -228,7 +231,7 @@ def names_input(word: Word) -> bool | None:
     return None if "fd" in parts[:-1] or parts[-1:] == ["stdin"] else False  # relative, or through links
 
 
-def takes_script(command: "Command", programs: "ProgramTables") -> bool | None:
+def takes_script(command: Command, programs: ProgramTables) -> bool | None:
     """Return whether a command runs what it reads from its standard input, wherever that comes from."""
     if not command.words or command.wraps is not None:
         return False
@@ -254,7 +257,7 @@ def takes_script(command: "Command", programs: "ProgramTables") -> bool | None:
     return False if programs.table(program) is not None else None
 
 
-def reads_script(command: "Command", programs: "ProgramTables") -> bool | None:
+def reads_script(command: Command, programs: ProgramTables) -> bool | None:
     """Return whether a command runs what comes through the pipe before it; None where it may."""
     taken = takes_script(command, programs)
     if taken is False:
@@ -272,7 +275,7 @@ def reads_script(command: "Command", programs: "ProgramTables") -> bool | None:
     return taken
 
 
-def runs_anything(command: "Command", programs: "ProgramTables") -> bool:
+def runs_anything(command: Command, programs: ProgramTables) -> bool:
     """Return whether a command is a shell whose script is not in the text: it may run whatever a rule names."""
     if not command.words or command.wraps is not None or command.name is None:
         return False
@@ -323,7 +326,7 @@ def _interprets(program: str, words: tuple[Word, ...]) -> bool | None:
     return True
 
 
-def _carried(program: str, text: str, rest: tuple[Word, ...]) -> "tuple[bool | None] | None":
+def _carried(program: str, text: str, rest: tuple[Word, ...]) -> tuple[bool | None] | None:
     """Return, in a tuple of one, the answer where an option brings the script along; None for another option."""
     script: str | None
     if text.startswith("--"):

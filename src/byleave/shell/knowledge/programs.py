@@ -19,22 +19,24 @@ the working directory), `:twodash` (`--name` is `-name`), `:letters` (in `-ab` e
 it has a value), `:shell` (words become text of a shell's command).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
 from byleave.record import Record
 from byleave.shell.knowledge.harmless import options_of
 from byleave.shell.knowledge.program_options_table import PROGRAMS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, TypeVar
 
     from byleave.shell.syntax.tree import Word
 
-    T = TypeVar("T")
+T = TypeVar("T")
 
 
 FILES = {">": "write", "<": "read", "!": "exec", ">/": "write_dir", "</": "read_dir"}
-SETTINGS: "Mapping[str, tuple[str, Any]]" = {
+SETTINGS: Mapping[str, tuple[str, Any]] = {
     ":word": ("style", "word"),
     ":stops": ("stops", True),
     ":exact": ("abbreviates", "no"),
@@ -53,14 +55,14 @@ SETTINGS: "Mapping[str, tuple[str, Any]]" = {
 class OptionNotation(Record):
     """What one text of the notation says. Names are the first spelling of each option."""
 
-    settings: "Mapping[str, Any]"
+    settings: Mapping[str, Any]
     groups: tuple[tuple[str, ...], ...]
     values: frozenset[str]
     optional: frozenset[str]
     joined: frozenset[str]
     refused: frozenset[str]
-    files: "Mapping[str, str]"
-    checks: "Mapping[str, str]"
+    files: Mapping[str, str]
+    checks: Mapping[str, str]
     passed: str | None
 
 
@@ -190,7 +192,7 @@ class ProgramFacts(Record):
     style: str
     stops: bool
     abbreviates: str
-    canonical: "Mapping[str, str]"
+    canonical: Mapping[str, str]
     values: frozenset[str]
     optional: frozenset[str]
     executes: frozenset[str]
@@ -204,34 +206,34 @@ class ProgramFacts(Record):
     ends: frozenset[str]
     bundle: bool
     assigns: bool
-    harmless: "Mapping[str, tuple[str, ...]]"
+    harmless: Mapping[str, tuple[str, ...]]
     closed: bool
     covered: frozenset[str] | None
-    checks: "Mapping[str, str]"
+    checks: Mapping[str, str]
     joined: tuple[str, ...]
-    files: "Mapping[str, str]"
+    files: Mapping[str, str]
     safe: bool
     at: bool
     slash: bool
     inside: bool
     letters: bool
     shell: bool
-    passed: "ProgramFacts | None"
+    passed: ProgramFacts | None
     subcommands: bool
     known_subcommands: bool
-    aliases: "Mapping[str, str]"
-    sub: "Mapping[str, Any]"
-    wrap: "Mapping[str, Any] | None"
+    aliases: Mapping[str, str]
+    sub: Mapping[str, Any]
+    wrap: Mapping[str, Any] | None
     wrapping: frozenset[str]
-    behind: "dict[str, ProgramFacts]"
+    behind: dict[str, ProgramFacts]
 
-    def may_wrap(self, words: "tuple[Word, ...]") -> bool:
+    def may_wrap(self, words: tuple[Word, ...]) -> bool:
         """Return whether a command with these words can be a wrapper; a quick look before sorting them."""
         if self.wrap is not None:
             return True
         return bool(self.wrapping) and any(word.text is None or word.text in self.wrapping for word in words)
 
-    def with_subcommand(self, name: str) -> "ProgramFacts":
+    def with_subcommand(self, name: str) -> ProgramFacts:
         """Return the table for words behind the subcommand: its own options, then the global ones."""
         found = self.behind.get(name)
         if found is None:
@@ -249,7 +251,7 @@ class ProgramTables:
 
     __slots__ = ("_compiled", "raw")
 
-    def __init__(self, raw: "Mapping[str, Mapping[str, Any]]") -> None:
+    def __init__(self, raw: Mapping[str, Mapping[str, Any]]) -> None:
         self.raw = raw
         self._compiled: dict[str, ProgramFacts] = {}
 
@@ -268,7 +270,7 @@ class ProgramTables:
         raw = self.raw.get(name)
         return raw is None or NOT_PLAIN.isdisjoint(raw)  # the harmless options say nothing of that
 
-    def extended(self, raw: "Mapping[str, Mapping[str, Any]]") -> "ProgramTables":
+    def extended(self, raw: Mapping[str, Mapping[str, Any]]) -> ProgramTables:
         """Return these tables with more programs, or more about known ones: lists are joined, other keys replaced.
 
         Raises ValueError for a key that means nothing here, with its name.
@@ -283,7 +285,7 @@ class ProgramTables:
     def __contains__(self, name: object) -> bool:
         return name in self.raw or (isinstance(name, str) and options_of(name) is not None)
 
-    def _source(self, name: str) -> "Mapping[str, Any] | None":
+    def _source(self, name: str) -> Mapping[str, Any] | None:
         """Return the written table of a program, with the options that are harmless, and with what it is like."""
         raw, options = self.raw.get(name), options_of(name)
         if raw is None and options is None:
@@ -303,7 +305,7 @@ class ProgramTables:
 NOT_PLAIN = frozenset(["wrap", "sub", "directory", "like"])
 
 
-def check_keys(name: str, table: "Mapping[str, Any]") -> None:
+def check_keys(name: str, table: Mapping[str, Any]) -> None:
     """Refuse a table with a key that means nothing here."""
     unknown = [key for key in table if key not in KEYS]
     unknown += [f"wrap.{key}" for key in table.get("wrap", {}) if key not in WRAP_KEYS]
@@ -313,14 +315,14 @@ def check_keys(name: str, table: "Mapping[str, Any]") -> None:
         check_keys(f"{name} {subcommand}", behind)
 
 
-def _with_known(table: "Mapping[str, Any]") -> "dict[str, Any]":
+def _with_known(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return a user's table with the options that it lists as harmless ones, for a program that has a table of ours."""
     listed = [option for key in ("flags", "values", "optional") for option in table.get(key, ())]
     behind = {name: _with_known(each) for name, each in table.get("sub", {}).items()}
     return {**table, "known": listed, **({"sub": behind} if behind else {})}
 
 
-def _combined(old: "Mapping[str, Any]", new: "Mapping[str, Any]") -> "dict[str, Any]":
+def _combined(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     made = dict(old)
     for key, value in new.items():
         if isinstance(value, list):
@@ -335,7 +337,7 @@ def _combined(old: "Mapping[str, Any]", new: "Mapping[str, Any]") -> "dict[str, 
     return made
 
 
-def _compiled(name: str, raw: "Mapping[str, Any]") -> ProgramFacts:
+def _compiled(name: str, raw: Mapping[str, Any]) -> ProgramFacts:
     canonical: dict[str, str] = {}
     for group in raw.get("same", ()):
         for spelling in group:
@@ -407,7 +409,7 @@ def _name_of(group: tuple[str, ...], canonical: dict[str, str]) -> str:
     return name
 
 
-def _wrapping(raw: "Mapping[str, Any]") -> frozenset[str]:
+def _wrapping(raw: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the subcommands that run another command."""
     names = [name for name, table in raw.get("sub", {}).items() if "wrap" in table or "sub" in table]
     return frozenset(names + [alias for alias, name in raw.get("aliases", {}).items() if name in names])
@@ -456,7 +458,7 @@ def _behind(outer: ProgramFacts, own: ProgramFacts) -> ProgramFacts:
     )
 
 
-def _not_of(own: ProgramFacts, given: "Mapping[str, T]") -> "dict[str, T]":
+def _not_of(own: ProgramFacts, given: Mapping[str, T]) -> dict[str, T]:
     """Return what is said of global options that the subcommand does not use otherwise."""
     return {option: value for option, value in given.items() if option not in own.canonical}
 

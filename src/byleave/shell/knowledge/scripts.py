@@ -5,7 +5,10 @@ what the script does (`executes`, `writes`); what it cannot read to the end coun
 one name differ (is a slash inside brackets the end of a pattern?), every way to read the script has to be harmless.
 """
 
-TYPE_CHECKING = False
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -256,7 +259,7 @@ class _At:
     def key(self) -> tuple[int, bool, int, int]:
         return self.at, self.value, self.depth, self.prints
 
-    def then(self, at: int, *, value: bool, depth: int | None = None, prints: int | None = None) -> "_At":
+    def then(self, at: int, *, value: bool, depth: int | None = None, prints: int | None = None) -> _At:
         return _At(
             at,
             value=value,
@@ -283,7 +286,7 @@ def awk_danger(script: str) -> str | None:
     return None
 
 
-def _awk_step(script: str, state: _At) -> "Iterator[_At]":
+def _awk_step(script: str, state: _At) -> Iterator[_At]:
     """Yield the states behind the next token; several where it can be read in several ways."""
     at = state.at
     char = script[at]
@@ -339,7 +342,7 @@ def _awk_word(script: str, state: _At) -> _At:
     return state.then(end, value=value, prints=state.depth) if word in AWK_PRINTS else state.then(end, value=value)
 
 
-def _awk_slash(script: str, state: _At) -> "Iterator[_At]":
+def _awk_slash(script: str, state: _At) -> Iterator[_At]:
     """Yield both readings of a slash: it divides, or it begins a pattern that ends on this line."""
     ends = list(_awk_pattern(script, state.at + 1))
     if state.value:
@@ -350,7 +353,7 @@ def _awk_slash(script: str, state: _At) -> "Iterator[_At]":
         yield state.then(end, value=True)
 
 
-def _awk_pattern(script: str, at: int) -> "Iterator[int]":
+def _awk_pattern(script: str, at: int) -> Iterator[int]:
     """Yield the places behind a pattern: the first slash ends it, for some programs only outside of brackets."""
     bracket = False
     while at < len(script) and script[at] != "\n":

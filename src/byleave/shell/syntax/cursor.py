@@ -4,12 +4,13 @@ Every reader of a part of the language (`expansions`, `words`, `redirects`, `sim
 Some characters a command line must not hold: they hide what it does from a person, or programs read them differently.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
 from byleave.shell.model import NotUnderstoodError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
-
     from byleave.shell.syntax.tree import Heredoc, Sequence
 
 
@@ -42,7 +43,7 @@ class Cursor:
         self.tainted: set[str] = set()  # variables that are somewhere given something that may not be a number
         self.moves = 0  # commands read so far that may change the directory of the shell they run in
 
-    def refuse(self, reason: str, at: int | None = None) -> "NoReturn":
+    def refuse(self, reason: str, at: int | None = None) -> NoReturn:
         raise NotUnderstoodError(reason, self.at if at is None else at)
 
     def deeper(self) -> None:
@@ -79,11 +80,11 @@ class Cursor:
             at += 1
         return at
 
-    def substitution(self, at: int) -> "tuple[int, Sequence]":
+    def substitution(self, at: int) -> tuple[int, Sequence]:
         """Read the commands of a `$(` up to its `)`; `grammar` knows how."""
         raise NotImplementedError
 
-    def separate(self, text: str, at: int) -> "Sequence":
+    def separate(self, text: str, at: int) -> Sequence:
         """Read a text of its own, such as the inside of backticks; `grammar` knows how."""
         raise NotImplementedError
 

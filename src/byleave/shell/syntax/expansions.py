@@ -9,10 +9,13 @@ as the names it uses and sets; `walk` accepts it only when each used name is kno
 numbers, names and operators is refused.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.shell.syntax.cursor import DIGITS, END, IDENTIFIER, IDENTIFIER_START, ZSH, Cursor
 from byleave.shell.syntax.tree import Arithmetic, Piece, Sets, Substitution
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.shell.syntax.tree import Effect, Number
 
@@ -28,7 +31,7 @@ class ArithmeticReader(Cursor):
 
     __slots__ = ()
 
-    def arithmetic(self, at: int, closers: str, effects: "list[Effect]") -> int:
+    def arithmetic(self, at: int, closers: str, effects: list[Effect]) -> int:
         """Read an expression that starts at `at`; return where its closing character stands."""
         text, start, depth = self.text, at, 0
         uses: list[str | Substitution] = []
@@ -64,7 +67,7 @@ class ArithmeticReader(Cursor):
             effects.append(Arithmetic(tuple(uses), tuple(sets), start, sure))
         return at
 
-    def _name(self, at: int, uses: "list[str | Substitution]", sets: list[str]) -> int:
+    def _name(self, at: int, uses: list[str | Substitution], sets: list[str]) -> int:
         text = self.text
         end = self.identifier_end(at)
         name = text[at:end]
@@ -80,7 +83,7 @@ class ArithmeticReader(Cursor):
             sets.append(name)
         return end
 
-    def _value(self, at: int, uses: "list[str | Substitution]", effects: "list[Effect]") -> int:
+    def _value(self, at: int, uses: list[str | Substitution], effects: list[Effect]) -> int:
         """Read a `$` expression that bash puts into the expression as text."""
         if self.text[at - 1] in IDENTIFIER_START:
             self.refuse("a name known only at run time in arithmetic", at)
@@ -91,7 +94,7 @@ class ArithmeticReader(Cursor):
             uses.append(number)
         return end
 
-    def dollar(self, at: int, effects: "list[Effect]", *, quoted: bool) -> "tuple[int, str | None, bool, Number]":
+    def dollar(self, at: int, effects: list[Effect], *, quoted: bool) -> tuple[int, str | None, bool, Number]:
         """Read a `$` expansion; `expand` knows how."""
         raise NotImplementedError
 
@@ -134,7 +137,7 @@ class ExpansionReader(ArithmeticReader):
 
     __slots__ = ()
 
-    def dollar(self, at: int, effects: "list[Effect]", *, quoted: bool) -> "tuple[int, str | None, bool, Number]":
+    def dollar(self, at: int, effects: list[Effect], *, quoted: bool) -> tuple[int, str | None, bool, Number]:
         """Read the expansion at `at`.
 
         Return where it ends, its text if that is sure, whether it is many words even inside double quotes, and what
@@ -160,7 +163,7 @@ class ExpansionReader(ArithmeticReader):
             self.refuse("a bare $ in zsh", at)
         return at + 1, "$", False, None
 
-    def _variable(self, at: int) -> "tuple[int, None, bool, Number]":
+    def _variable(self, at: int) -> tuple[int, None, bool, Number]:
         if self.text[at] in DIGITS:
             return at + 1, None, False, None
         end = self.identifier_end(at)
@@ -168,7 +171,7 @@ class ExpansionReader(ArithmeticReader):
             self.refuse("a subscript in zsh", end)
         return end, None, False, self.text[at:end]
 
-    def _parenthesis(self, at: int, effects: "list[Effect]") -> "tuple[int, None, bool, Number]":
+    def _parenthesis(self, at: int, effects: list[Effect]) -> tuple[int, None, bool, Number]:
         if self.text[at + 2] == "(":
             self.deeper()
             end = self.arithmetic(at + 3, ")", effects)
@@ -181,7 +184,7 @@ class ExpansionReader(ArithmeticReader):
         effects.append(made)
         return end, None, False, made
 
-    def backticks(self, at: int, effects: "list[Effect]", *, quoted: bool) -> "tuple[int, Number]":
+    def backticks(self, at: int, effects: list[Effect], *, quoted: bool) -> tuple[int, Number]:
         """Read a backtick substitution at `at`; return where it ends."""
         end = self.text.find("`", at + 1)
         if end < 0:
@@ -195,8 +198,8 @@ class ExpansionReader(ArithmeticReader):
         return end + 1, made
 
     def double_quotes(
-        self, at: int, effects: "list[Effect]", parts: "list[Piece] | None" = None
-    ) -> "tuple[int, list[str], bool, bool, Number]":
+        self, at: int, effects: list[Effect], parts: list[Piece] | None = None
+    ) -> tuple[int, list[str], bool, bool, Number]:
         """Read from behind a `"` to its end.
 
         Return where that is, the literal start, whether all is literal, whether it may be many words, and the number
@@ -292,13 +295,13 @@ class ExpansionReader(ArithmeticReader):
             self.refuse("a NUL in $'..' cuts the word short", end)
         return end, chr(code) if code < 0x80 else None
 
-    def _braces(self, at: int, effects: "list[Effect]", *, quoted: bool) -> "tuple[int, None, bool, Number]":
+    def _braces(self, at: int, effects: list[Effect], *, quoted: bool) -> tuple[int, None, bool, Number]:
         self.deeper()
         found = self._expansion(at, effects, quoted=quoted)
         self.depth -= 1
         return found
 
-    def _expansion(self, at: int, effects: "list[Effect]", *, quoted: bool) -> "tuple[int, None, bool, Number]":
+    def _expansion(self, at: int, effects: list[Effect], *, quoted: bool) -> tuple[int, None, bool, Number]:
         text, start = self.text, at
         at += 2
         if text[at] == "#" and text[at + 1] != "}":
@@ -338,7 +341,7 @@ class ExpansionReader(ArithmeticReader):
             self.refuse("a parameter expansion of an unknown form", at)
         return end
 
-    def _length(self, at: int) -> "tuple[int, None, bool, Number]":
+    def _length(self, at: int) -> tuple[int, None, bool, Number]:
         """Read `${#name}` or `${#name[@]}` from behind the `#`."""
         end = self.identifier_end(at) if self.text[at] not in "@*" else at + 1
         if end == at:
@@ -350,7 +353,7 @@ class ExpansionReader(ArithmeticReader):
             self.refuse("a parameter expansion of an unknown form", at)
         return end + 1, None, False, True
 
-    def _subscript(self, at: int, effects: "list[Effect]") -> tuple[int, str]:
+    def _subscript(self, at: int, effects: list[Effect]) -> tuple[int, str]:
         """Read `[..]` at `at`: where it ends, and `@` or `*` if it is that."""
         self.only_bash("a subscript", at)
         inside = self.text[at + 1]
@@ -361,7 +364,7 @@ class ExpansionReader(ArithmeticReader):
             self.refuse("an empty subscript", at)
         return end + 1, ""
 
-    def _operation(self, at: int, name: str, effects: "list[Effect]", *, quoted: bool) -> tuple[int, bool]:
+    def _operation(self, at: int, name: str, effects: list[Effect], *, quoted: bool) -> tuple[int, bool]:
         """Read what stands between the name and the closing brace."""
         text = self.text
         char = text[at]
@@ -382,7 +385,7 @@ class ExpansionReader(ArithmeticReader):
             self.tainted.add(name)
         return self._operand(at, effects, quoted=quoted)
 
-    def _substring(self, at: int, effects: "list[Effect]") -> int:
+    def _substring(self, at: int, effects: list[Effect]) -> int:
         self.only_bash("a substring", at)
         end = self.text.find("}", at)
         if self.text.find("?", at, end) >= 0 or self.text.find("`", at, end) >= 0:
@@ -393,7 +396,7 @@ class ExpansionReader(ArithmeticReader):
             self.refuse("a substring without an offset", begin)
         return self.arithmetic(at + 1, "}", effects) if self.text[at] == ":" else at
 
-    def _operand(self, at: int, effects: "list[Effect]", *, quoted: bool) -> tuple[int, bool]:
+    def _operand(self, at: int, effects: list[Effect], *, quoted: bool) -> tuple[int, bool]:
         """Read the word of `${name:-word}` and its like; stop at the closing brace."""
         text, start, many = self.text, at, False
         while (char := text[at]) != "}":
@@ -418,7 +421,7 @@ class ExpansionReader(ArithmeticReader):
         self.check_lines(start, at)
         return at, many
 
-    def _quotes_in_operand(self, at: int, effects: "list[Effect]", *, quoted: bool) -> tuple[int, bool]:
+    def _quotes_in_operand(self, at: int, effects: list[Effect], *, quoted: bool) -> tuple[int, bool]:
         if quoted or not self.is_bash:
             self.refuse("quotes inside a quoted parameter expansion", at)
         if self.text[at] == '"':
@@ -430,7 +433,7 @@ class ExpansionReader(ArithmeticReader):
         return end + 1, False
 
 
-def expansion_piece(written: str, number: "Number", *, quoted: bool) -> Piece:
+def expansion_piece(written: str, number: Number, *, quoted: bool) -> Piece:
     """Return the piece that an expansion is: a plain variable by its name, anything else unknown."""
     if isinstance(number, str) and written in (f"${number}", f"${{{number}}}"):
         return Piece("variable", number, quoted)

@@ -3,6 +3,10 @@
 Recursive descent. Start at `parse`. Words: `words`. What the tree means for directories and commands: `walk`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.shell.model import NotUnderstoodError
 from byleave.shell.syntax.cursor import BASH, DIGITS, END, IDENTIFIER_START, ZSH
 from byleave.shell.syntax.simple_command import CLOSERS, KEYWORDS, OPENERS, SimpleReader, is_number
@@ -21,7 +25,6 @@ from byleave.shell.syntax.tree import (
 )
 from byleave.shell.syntax.words import WORD_ENDS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.shell.syntax.tree import Effect, Node
 
@@ -64,7 +67,7 @@ class Grammar(SimpleReader):
         except NotUnderstoodError as problem:
             self.refuse(problem.reason, at)
 
-    def inner(self, text: str) -> "Grammar":
+    def inner(self, text: str) -> Grammar:
         self.deeper()
         made = Grammar(text, dialect=self.dialect, depth=self.depth)
         made.functions, made.tainted = self.functions, self.tainted
@@ -105,7 +108,7 @@ class Grammar(SimpleReader):
             return text[at + 1] in ";&"
         return char in "tdfe}" and self.keyword_here() in CLOSERS
 
-    def _and_or(self) -> "Node":
+    def _and_or(self) -> Node:
         first = self._pipeline()
         rest: list[tuple[str, Node]] = []
         while True:
@@ -117,7 +120,7 @@ class Grammar(SimpleReader):
             self.line_breaks()
             rest.append((operator, self._pipeline()))
 
-    def _pipeline(self) -> "Node":
+    def _pipeline(self) -> Node:
         negated = timed = False
         before = self.moves
         while self.text[self.at] in "!t":
@@ -167,7 +170,7 @@ class Grammar(SimpleReader):
                 self.refuse("`time` on the line behind a pipe")
         return True
 
-    def _command(self) -> "Node":
+    def _command(self) -> Node:
         char = self.text[self.at]
         if char == "(":
             return self._parenthesised()
@@ -180,7 +183,7 @@ class Grammar(SimpleReader):
             return self._compound(keyword)
         return self.simple()
 
-    def _compound(self, keyword: str) -> "Node":
+    def _compound(self, keyword: str) -> Node:
         reader = COMPOUNDS.get(keyword)
         if reader is None:
             self.refuse(f"`{keyword}` cannot stand here, or is not followed")
@@ -191,7 +194,7 @@ class Grammar(SimpleReader):
         self.depth -= 1
         return node
 
-    def _parenthesised(self) -> "Node":
+    def _parenthesised(self) -> Node:
         start = self.at
         self.deeper()
         if self.text[start + 1] == "(":
@@ -220,10 +223,10 @@ class Grammar(SimpleReader):
             self.refuse(f"`{keyword}` is missing here")
         self.at += len(keyword)
 
-    def _group(self, _start: int) -> "Node":
+    def _group(self, _start: int) -> Node:
         return Group(self._body_until("}"), self.redirects(), subshell=False)
 
-    def _if(self, _start: int) -> "Node":
+    def _if(self, _start: int) -> Node:
         branches: list[tuple[Sequence, Sequence]] = []
         otherwise: Sequence | None = None
         closer = "elif"
@@ -246,7 +249,7 @@ class Grammar(SimpleReader):
         self.at += len(word)
         return word
 
-    def _while(self, start: int) -> "Node":
+    def _while(self, start: int) -> Node:
         until = self.text[start] == "u"
         before = self.moves
         condition = self._body_until("do")
@@ -254,7 +257,7 @@ class Grammar(SimpleReader):
         moves = self.moves > before
         return Loop(condition, None, (), body, self.redirects(), until, moves, (), start)
 
-    def _for(self, start: int) -> "Node":
+    def _for(self, start: int) -> Node:
         self.blanks()
         if self.text.startswith("((", self.at):
             return self._arithmetic_for(start)
@@ -298,7 +301,7 @@ class Grammar(SimpleReader):
         self.expect("do")
         return words
 
-    def _arithmetic_for(self, start: int) -> "Node":
+    def _arithmetic_for(self, start: int) -> Node:
         self.only_bash("for ((", start)
         effects: list[Effect] = []
         at = self.at + 2
@@ -318,7 +321,7 @@ class Grammar(SimpleReader):
         redirects = self.redirects()
         return Loop(None, None, (), body, redirects, until=False, moves=moves, effects=tuple(effects), at=start)
 
-    def _case(self, _start: int) -> "Node":
+    def _case(self, _start: int) -> Node:
         self.blanks()
         word = self.word()
         self.line_breaks()
@@ -364,7 +367,7 @@ class Grammar(SimpleReader):
             self.at += 1
             self.blanks()
 
-    def _conditional(self, _start: int) -> "Node":
+    def _conditional(self, _start: int) -> Node:
         if self.dialect != ZSH:
             self.only_bash("[[", self.at)
         if self.text[self.at] not in " \t":
@@ -373,7 +376,7 @@ class Grammar(SimpleReader):
         self.conditional(effects)
         return EvaluatedText(tuple(effects), self.redirects())
 
-    def _arithmetic_command(self, start: int) -> "Node":
+    def _arithmetic_command(self, start: int) -> Node:
         effects: list[Effect] = []
         end = self.arithmetic(start + 2, ")", effects)
         if self.text[end + 1] != ")":
@@ -383,7 +386,7 @@ class Grammar(SimpleReader):
         self.at = end + 2
         return EvaluatedText(tuple(effects), self.redirects())
 
-    def _function_keyword(self, start: int) -> "Node":
+    def _function_keyword(self, start: int) -> Node:
         self.only_bash("function", start)
         self.blanks()
         name = self.word()
@@ -395,7 +398,7 @@ class Grammar(SimpleReader):
             self.not_in_sh("`function` with its body on the next line", start)
         return self.function(name)
 
-    def function(self, name: Word) -> "Node":
+    def function(self, name: Word) -> Node:
         """Read the body behind `name()`."""
         text = name.text
         if text is None or name.quoted or name.joined or text in KEYWORDS or not FUNCTION_NAME.issuperset(text):
@@ -410,7 +413,7 @@ class Grammar(SimpleReader):
         self.depth -= 1
         return Function(text, body, moves, name.start)
 
-    def _function_body(self) -> "Node":
+    def _function_body(self) -> Node:
         if self.text[self.at] == "(":
             return self._parenthesised()
         keyword = self.keyword_here()

@@ -3,12 +3,15 @@
 The body of a here-document stands behind the line that announced it; what its expansions do counts as an effect.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.shell.model import Redirect
 from byleave.shell.syntax.cursor import DIGITS, POSIX, ZSH
 from byleave.shell.syntax.tree import Heredoc, RedirectNode, Substitution, is_decimal
 from byleave.shell.syntax.words import WORD_ENDS, WordReader
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.shell.syntax.tree import Effect, Word
 
@@ -131,7 +134,7 @@ class HeredocReader(WordReader):
         heredoc.text = reader.heredoc_text(effects)
         heredoc.effects = tuple(effects)
 
-    def heredoc_text(self, effects: "list[Effect]") -> str | None:
+    def heredoc_text(self, effects: list[Effect]) -> str | None:
         """Read the whole text as the body of a here-document; return it if it is known."""
         text, at, last = self.text, 0, len(self.text) - 1
         pieces: list[str] = []
@@ -156,7 +159,7 @@ class HeredocReader(WordReader):
                 pieces.append(text[begin:at])
         return "".join(pieces) if sure else None
 
-    def inner(self, text: str) -> "HeredocReader":
+    def inner(self, text: str) -> HeredocReader:
         """Return a reader of a text of its own that shares what must be known of the whole."""
         raise NotImplementedError
 
@@ -247,7 +250,7 @@ class RedirectReader(HeredocReader):
             self.refuse("a number right before a redirection", word.start)
         return RedirectNode(operator, fd, word, None, start)
 
-    def _check_duplicate(self, operator: str, fd: int | None, word: "Word") -> None:
+    def _check_duplicate(self, operator: str, fd: int | None, word: Word) -> None:
         """`>&word` is a descriptor for a number or `-`, else a file, and an error with a number before it."""
         if word.text is None:
             self.refuse("a descriptor known only at run time, which bash expands twice", word.start)
@@ -271,7 +274,7 @@ _DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
 WRITING = frozenset([">", ">>", ">|", "&>", "&>>", "<>", ">&"])
 
 
-def redirect_of(node: "RedirectNode") -> Redirect:
+def redirect_of(node: RedirectNode) -> Redirect:
     """Return a redirection as it is reported."""
     if node.body is not None:
         return Redirect(node.operator, node.fd, None, False, "text", "", node.body.text)

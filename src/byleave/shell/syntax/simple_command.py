@@ -3,12 +3,15 @@
 `[[ .. ]]` has a grammar of its own, where `-eq` evaluates arithmetic and `-v` a subscript.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.shell.syntax.cursor import DIGITS, IDENTIFIER_START, ZSH, is_identifier
 from byleave.shell.syntax.redirects import RedirectReader
 from byleave.shell.syntax.tree import Arithmetic, AssignmentNode, Simple, Substitution, Word, is_decimal, yields_number
 from byleave.shell.syntax.words import WORD_ENDS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.shell.syntax.tree import Effect, Node, RedirectNode
 
@@ -23,13 +26,13 @@ class ConditionalReader(RedirectReader):
 
     __slots__ = ()
 
-    def conditional(self, effects: "list[Effect]") -> None:
+    def conditional(self, effects: list[Effect]) -> None:
         """Read from behind `[[` to behind `]]`."""
         self._either(effects)
         if not self._token("]]"):
             self.refuse("[[ .. ]] of an unknown form")
 
-    def _either(self, effects: "list[Effect]") -> None:
+    def _either(self, effects: list[Effect]) -> None:
         """Read terms joined by `&&` and `||`; which binds closer changes nothing that is run."""
         self._term(effects)
         while self._operator("&&") or self._operator("||"):
@@ -38,7 +41,7 @@ class ConditionalReader(RedirectReader):
                 self.not_in_sh("&& or || in [[ .. ]]", self.at)
             self._term(effects)
 
-    def _term(self, effects: "list[Effect]") -> None:
+    def _term(self, effects: list[Effect]) -> None:
         while self._token("!"):
             pass
         if self._operator("("):
@@ -60,7 +63,7 @@ class ConditionalReader(RedirectReader):
         elif self.dialect == ZSH:
             self.refuse("a single word in [[ .. ]]", first.start)
 
-    def _comparison(self, left: "Word", effects: "list[Effect]") -> None:
+    def _comparison(self, left: Word, effects: list[Effect]) -> None:
         self._blanks()
         at = self.at
         operator = self._operator_word()
@@ -74,7 +77,7 @@ class ConditionalReader(RedirectReader):
         else:
             self.refuse("[[ .. ]] of an unknown form", at)
 
-    def _numeric(self, word: "Word", effects: "list[Effect]") -> None:
+    def _numeric(self, word: Word, effects: list[Effect]) -> None:
         """Check an operand of `-eq` and its like: it is evaluated as arithmetic, so it must be a number."""
         if word.number is True or (word.text is not None and is_decimal(word.text.lstrip("-"))):
             return
@@ -82,7 +85,7 @@ class ConditionalReader(RedirectReader):
             self.refuse("arithmetic on a value that may not be a number", word.start)
         effects.append(Arithmetic((word.number,), (), word.start))
 
-    def _regex(self, effects: "list[Effect]") -> None:
+    def _regex(self, effects: list[Effect]) -> None:
         """Read the right side of `=~`: parentheses and `|` belong to it."""
         self._blanks()
         text = self.text
@@ -107,7 +110,7 @@ class ConditionalReader(RedirectReader):
         if self.at == start:
             self.refuse("a regular expression is missing", start)
 
-    def _side(self, effects: "list[Effect]") -> "Word":
+    def _side(self, effects: list[Effect]) -> Word:
         self._blanks()
         if self._ends_word("]]"):
             self.refuse("[[ .. ]] of an unknown form")
@@ -190,7 +193,7 @@ class SimpleReader(ConditionalReader):
 
     __slots__ = ()
 
-    def function(self, name: Word) -> "Node":
+    def function(self, name: Word) -> Node:
         """Read the body behind `name()`; `grammar` knows how."""
         raise NotImplementedError
 
@@ -201,7 +204,7 @@ class SimpleReader(ConditionalReader):
             self.refuse("`(` cannot stand here")
         self.at += 1
 
-    def simple(self) -> "Node":
+    def simple(self) -> Node:
         start = self.at
         text = self.text
         assignments: list[AssignmentNode] = []
@@ -246,7 +249,7 @@ class SimpleReader(ConditionalReader):
         self,
         assignments: list[AssignmentNode],
         words: list[Word],
-        redirects: "list[RedirectNode]",
+        redirects: list[RedirectNode],
         start: int,
         end: int,
     ) -> Simple:

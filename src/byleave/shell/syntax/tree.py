@@ -4,6 +4,8 @@ Effects are what a word does while it is expanded: commands it runs, variables i
 `yields_number` says which substitutions can be relied on to print nothing but numbers.
 """
 
+from __future__ import annotations
+
 from byleave.record import Record
 
 
@@ -38,8 +40,8 @@ class Word(Record):
     glob: bool = False
     quoted: bool = False
     joined: bool = False
-    effects: "tuple[Effect, ...]" = ()
-    number: "Number" = None
+    effects: tuple[Effect, ...] = ()
+    number: Number = None
     pieces: tuple[Piece, ...] = ()
     forms: tuple[tuple[Piece, ...], ...] = ()
 
@@ -59,7 +61,7 @@ class Word(Record):
 class Substitution(Record):
     """`$(..)`, backticks, `<(..)` or `>(..)` inside a word."""
 
-    body: "Sequence"
+    body: Sequence
     kind: str
 
 
@@ -105,7 +107,7 @@ class RedirectNode(Record):
     operator: str
     fd: int | None
     target: Word | None
-    body: "Heredoc | None"
+    body: Heredoc | None
     at: int
 
 
@@ -136,7 +138,7 @@ class Simple(Record):
 class Pipeline(Record):
     """Stages joined by `|`. One stage and `negated`: `! command`. `timed`: the keyword `time` stands before it."""
 
-    stages: "tuple[Node, ...]"
+    stages: tuple[Node, ...]
     negated: bool
     timed: bool
 
@@ -144,14 +146,14 @@ class Pipeline(Record):
 class AndOr(Record):
     """`first` and then each (`&&` or `||`, node)."""
 
-    first: "Node"
-    rest: "tuple[tuple[str, Node], ...]"
+    first: Node
+    rest: tuple[tuple[str, Node], ...]
 
 
 class Sequence(Record):
     """Commands one after the other; each with whether it runs in the background."""
 
-    items: "tuple[tuple[Node, bool], ...]"
+    items: tuple[tuple[Node, bool], ...]
 
 
 class Group(Record):
@@ -196,7 +198,7 @@ class Function(Record):
     """A definition. `moves`: a call may end in another directory."""
 
     name: str
-    body: "Node"
+    body: Node
     moves: bool
     at: int
 
@@ -213,7 +215,7 @@ Node = Simple | Pipeline | AndOr | Sequence | Group | If | Loop | Case | Functio
 DATE_FORMATS = frozenset(["+%s", "+%s%N", "+%N", "+%Y", "+%j", "+%s%3N"])
 
 
-def yields_number(substitution: "Substitution") -> bool:
+def yields_number(substitution: Substitution) -> bool:
     """Return whether the last command of a `$(..)` is one that prints numbers only."""
     items = substitution.body.items
     if len(items) != 1 or items[0][1]:

@@ -3,11 +3,14 @@
 A word is known (`text`) when bash can make only one thing of it. Globs, braces and tildes are marked, not expanded.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.shell.syntax.cursor import END, ZSH
 from byleave.shell.syntax.expansions import UNKNOWN, ExpansionReader, expansion_piece
 from byleave.shell.syntax.tree import Piece, Substitution, Word
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.shell.syntax.tree import Effect, Number
 
@@ -157,7 +160,7 @@ class _Building:
         if self._brace >= 0 and ("," in piece or "." in piece):
             self._separated = True
 
-    def _mark(self, *, splits: bool, number: "Number" = None) -> None:
+    def _mark(self, *, splits: bool, number: Number = None) -> None:
         """Something known only at run time stands here."""
         self.number = number
         self._marks += 1

@@ -16,13 +16,15 @@ Where a journal and its head do not fit, `recover` decides where the chain goes 
 | no head                                    | it was lost                            | take it from what there is    |
 """
 
+from __future__ import annotations
+
 from binascii import crc32
+from typing import TYPE_CHECKING
 
 from byleave.record import Record
 from byleave.user_files import digest
 
 TABLE = "audit.db"  # the file that the journal is folded into
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -70,7 +72,7 @@ def linked(before: str, payload: bytes) -> str:
 
 def load_fast_hash() -> None:
     """Use OpenSSL's hash from now on: slow to load, then four times as fast. For processes that stay."""
-    from hashlib import sha256
+    from hashlib import sha256  # heavy: loads OpenSSL
 
     global _digest  # noqa: PLW0603 -- both compute the same
     _digest = lambda content: sha256(content).hexdigest()  # noqa: E731 -- a name for it is what follows
@@ -189,7 +191,7 @@ def recover(content: bytes, kept: ChainHead | None, table: ChainHead | None, *, 
     return Recovery(head, size, tuple(problems), damaged=size < whole, alarm=alarm, time=time)
 
 
-def journal_lines(content: bytes) -> "Iterator[tuple[JournalLine | None, int]]":
+def journal_lines(content: bytes) -> Iterator[tuple[JournalLine | None, int]]:
     """Yield every whole line, None for one that is not ours, and the place where it ends."""
     start = 0
     while (end := content.find(b"\n", start)) >= 0:
@@ -197,7 +199,7 @@ def journal_lines(content: bytes) -> "Iterator[tuple[JournalLine | None, int]]":
         start = end + 1
 
 
-def _start(lines: "list[tuple[JournalLine | None, int]]", kept: ChainHead | None, table: ChainHead | None) -> ChainHead:
+def _start(lines: list[tuple[JournalLine | None, int]], kept: ChainHead | None, table: ChainHead | None) -> ChainHead:
     """Return the furthest head that is known without the journal; without any, what its first record follows."""
     known = [head for head in (kept, table) if head is not None]
     if known:
@@ -206,7 +208,7 @@ def _start(lines: "list[tuple[JournalLine | None, int]]", kept: ChainHead | None
     return EMPTY if first is None or first.sequence == 1 else first.head
 
 
-def _adopt(head: ChainHead, lines: "list[tuple[JournalLine | None, int]]") -> tuple[ChainHead, int]:
+def _adopt(head: ChainHead, lines: list[tuple[JournalLine | None, int]]) -> tuple[ChainHead, int]:
     """Return the head after the lines that follow from it, and the end of the last line that counts."""
     size = 0
     for line, end in lines:
@@ -219,7 +221,7 @@ def _adopt(head: ChainHead, lines: "list[tuple[JournalLine | None, int]]") -> tu
     return head, size
 
 
-def _is_torn(raw: bytes, start: ChainHead, lines: "list[tuple[JournalLine | None, int]]") -> bool:
+def _is_torn(raw: bytes, start: ChainHead, lines: list[tuple[JournalLine | None, int]]) -> bool:
     """Whether this is the head of the last record as far as its writer came, and the one before it from there on."""
     # The time of a record that has left the journal is not known here; the checksum covers the one that stands there.
     found = [(line.head, end, time_of(line.payload)) for line, end in lines if line is not None]
@@ -230,6 +232,6 @@ def _is_torn(raw: bytes, start: ChainHead, lines: "list[tuple[JournalLine | None
     return len(raw) == len(new) and any(raw == new[:cut] + old[cut:] for cut in range(len(new)))
 
 
-def _is_lost(kept: ChainHead, lines: "list[tuple[JournalLine | None, int]]", table: ChainHead | None) -> bool:
+def _is_lost(kept: ChainHead, lines: list[tuple[JournalLine | None, int]], table: ChainHead | None) -> bool:
     last = max((line.sequence for line, _end in lines if line is not None), default=0)
     return kept.sequence > max(last, table.sequence if table is not None else 0)

@@ -1,5 +1,11 @@
 """A walk along the chain, record by record, that notes everything which does not fit. It does no input or output."""
 
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
 from byleave.record import Record
 from byleave.store.audit.chain import (
     CHECKPOINT,
@@ -14,10 +20,8 @@ from byleave.store.audit.chain import (
     time_of,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
 MOST_SHOWN = 20  # problems of one walk
 GRACE = 86_400  # seconds between the announcement that old records go and its confirmation
@@ -92,7 +96,7 @@ class Removal(Record):
         return "what it left is far below the size it names" if too_little else None
 
     @property
-    def tree(self) -> "dict[str, Any]":
+    def tree(self) -> dict[str, Any]:
         """The removal for programs."""
         return {
             "first": self.first,
@@ -111,9 +115,7 @@ class ChainWalk:
     `given` is a head that the user kept, `now` the clock in seconds, `removals` what is known of the retention.
     """
 
-    def __init__(
-        self, given: ChainHead | None, *, now: float | None = None, removals: "Iterable[Removal]" = ()
-    ) -> None:
+    def __init__(self, given: ChainHead | None, *, now: float | None = None, removals: Iterable[Removal] = ()) -> None:
         self._given = given
         self._now = now
         self.removals = list(removals)
@@ -134,9 +136,9 @@ class ChainWalk:
         if len(self.problems) < MOST_SHOWN:
             self.problems.append(ChainProblem(problem, sequence))
 
-    def over(self, rows: "Iterable[tuple[int, bytes, bytes, str]]") -> None:
+    def over(self, rows: Iterable[tuple[int, bytes, bytes, str]]) -> None:
         """Walk over the rows in the order of their numbers."""
-        from hashlib import sha256
+        from hashlib import sha256  # heavy: loads OpenSSL
 
         before, number, size = b"", 0, 0
         given, given_hash = (self._given.sequence, self._given.hash.encode()) if self._given else (None, b"")
@@ -246,7 +248,7 @@ class ChainWalk:
         return f"its record is gone; record {by} says that the retention removed it. Keep newer heads"
 
     @property
-    def removed(self) -> "tuple[Removal, ...]":
+    def removed(self) -> tuple[Removal, ...]:
         """What the retention has removed, as far as records that are still kept say so."""
         return tuple(each for each in self.removals if each.is_confirmed)
 
@@ -289,7 +291,7 @@ class ChainWalk:
                     self.removals[number] = each.replace(of=sequence, confirmed=seconds_of(time_of(record)))
 
 
-def _announced(tree: "dict[str, Any]", by: int, time: str, kept: int | None) -> Removal | None:
+def _announced(tree: dict[str, Any], by: int, time: str, kept: int | None) -> Removal | None:
     types = {"first": int, "last": int, "records": int, "hash": str, "why": str, "newest": str, "boot": str, "up": int}
     given: Any = [tree.get(name) for name in types]
     limit: Any = tree.get("limit")
@@ -308,17 +310,13 @@ def _names_hash(value: object) -> bool:
 
 def seconds_of(stamp: str) -> float:
     """Return the time of a record in seconds since 1970; infinity if it is none: nothing is older than that."""
-    from datetime import datetime
-
     try:
         return datetime.fromisoformat(stamp).timestamp() if stamp.endswith("Z") else float("inf")
     except ValueError:
         return float("inf")
 
 
-def _tree(record: bytes) -> "dict[str, Any]":
-    import json
-
+def _tree(record: bytes) -> dict[str, Any]:
     try:
         tree = json.loads(record)
     except (ValueError, RecursionError):

@@ -9,11 +9,17 @@ state under it refuse the next record, and the chain says so from then on.
 The short-lived process of a hook comes through here before every answer: nothing heavy is imported.
 """
 
+from __future__ import annotations
+
 import _thread
 import fcntl
 import os
 import stat
 import time
+from calendar import timegm
+from errno import errorcode
+from typing import TYPE_CHECKING, Self
+from weakref import ref
 
 from byleave.errors import StateError
 from byleave.store.audit.chain import (
@@ -25,16 +31,17 @@ from byleave.store.audit.chain import (
     head_line,
     linked,
     read_head_line,
+    recover,
     sequence_of,
 )
+from byleave.store.audit.records import encode
+from byleave.store.audit.table import table_head
 from byleave.text import quoted
 from byleave.user_files import make_private_directory, refuse_shared
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import Self
 
 JOURNAL, HEAD, LOCK = "audit.journal", "audit.head", "audit.lock"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -56,7 +63,7 @@ _HINTS = {
 class AuditJournal:
     """The journal of one workspace. As a context manager: held against all other writers, and known to be in order."""
 
-    def __init__(self, directory: str, *, warnings: "list[str]", now: "Callable[[], int]" = time.time_ns) -> None:
+    def __init__(self, directory: str, *, warnings: list[str], now: Callable[[], int] = time.time_ns) -> None:
         self.directory = directory
         self._path = os.path.join(directory, JOURNAL)
         self._warnings = warnings
@@ -125,7 +132,7 @@ class AuditJournal:
             self._own = None
             self._record_recovery((problem,), alarm=True)
 
-    def compare(self, first: int, last: int, hash_of: "Callable[[int], str | None]") -> None:
+    def compare(self, first: int, last: int, hash_of: Callable[[int], str | None]) -> None:
         """See whether a table with the records `first` to `last` has the last one that this process wrote."""
         with self.alone, self:
             own, self._own = self._own, None
@@ -152,7 +159,7 @@ class AuditJournal:
     def __del__(self) -> None:
         self._close()
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         """Take the lock between processes; `alone`, the one between threads, is taken before it."""
         try:
             self._hold()
@@ -166,7 +173,7 @@ class AuditJournal:
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: "TracebackType | None"
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self._release()
 
@@ -240,9 +247,6 @@ class AuditJournal:
         self._exchanged = False
 
     def _recover(self, kept: ChainHead | None, raw: bytes) -> None:
-        from byleave.store.audit.chain import recover
-        from byleave.store.audit.table import table_head
-
         try:
             content = _read_whole(self._journal)
             found = recover(content, kept, table_head(self.directory), raw=raw)
@@ -260,8 +264,6 @@ class AuditJournal:
 
     def _record_recovery(self, problems: tuple[str, ...], *, alarm: bool) -> None:
         """Warn of problems that were set right, and record them in the chain for later readers."""
-        from byleave.store.audit.records import encode
-
         self._warnings += [f"{quoted(self.path)}: {problem}" for problem in problems]
         self._add(encode({"event": RECOVERY, "problems": problems, "alarm": alarm}))
 
@@ -382,8 +384,6 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 def _seconds(stamp: str) -> int:
     """Return the time of a record in seconds since 1970; 0 if it is none."""
-    from calendar import timegm
-
     try:
         return timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S"))
     except ValueError:
@@ -392,8 +392,6 @@ def _seconds(stamp: str) -> int:
 
 def cannot_write(path: str, error: OSError) -> StateError:
     """Return the error for a record that could not be kept."""
-    from errno import errorcode
-
     hint = _HINTS.get(errorcode.get(error.errno or 0, ""), "check the disk, and the permissions of the directory")
     return StateError(f"{quoted(path)} cannot be written, the record was not kept: {error.strerror}", hint=hint)
 
@@ -446,8 +444,6 @@ def read_from(descriptor: int, start: int, most: int) -> bytes:
 
 
 def _forget_after_fork(journal: AuditJournal) -> None:
-    from _weakref import ref  # the package is heavier
-
     known = ref(journal)
 
     def leave() -> None:

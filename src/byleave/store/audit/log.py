@@ -3,26 +3,29 @@
 A process that stays calls `start`, and a thread folds; one that goes calls `fold_later`, and a child does.
 """
 
+from __future__ import annotations
+
 import os
 import time
+from typing import TYPE_CHECKING, Any
 
 from byleave.core.redact import Redactor
-from byleave.errors import InputError
-from byleave.store.audit.chain import EMPTY, OWN_EVENTS, TABLE, ChainHead
+from byleave.errors import InputError, StateError
+from byleave.store.audit.chain import EMPTY, OWN_EVENTS, TABLE, ChainHead, load_fast_hash
 from byleave.store.audit.journal import HEAD, JOURNAL, AuditJournal
-from byleave.store.audit.records import record_text
+from byleave.store.audit.query import find
+from byleave.store.audit.records import load_fast_encoder, record_text
+from byleave.store.audit.retention import Pruner, since_start
+from byleave.store.audit.table import StoredRecord, damaged_table, read_table, table_errors
+from byleave.store.audit.verify import Verification, head_problem, quick_problems, recalled, remember, walk_table
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
 
     from byleave.store.audit.query import Filter
-    from byleave.store.audit.retention import Pruner, Retention
-    from byleave.store.audit.table import StoredRecord
+    from byleave.store.audit.retention import Retention
     from byleave.store.audit.table_writer import FoldThread, TableWriter
-    from byleave.store.audit.verify import Verification
 
 _OURS = ("sequence", "time")  # the log sets them
 
@@ -38,9 +41,9 @@ class AuditLog:
         directory: str,
         *,
         mask: Redactor | None = None,
-        retention: "Retention | None" = None,
-        now: "Callable[[], int]" = time.time_ns,
-        up: "Callable[[], tuple[str, float]] | None" = None,
+        retention: Retention | None = None,
+        now: Callable[[], int] = time.time_ns,
+        up: Callable[[], tuple[str, float]] | None = None,
     ) -> None:
         self.directory = directory
         self.warnings: list[str] = []
@@ -58,7 +61,7 @@ class AuditLog:
         if self._thread is not None:
             mask.prepare()
 
-    def append(self, fields: "Mapping[str, Any]") -> int:
+    def append(self, fields: Mapping[str, Any]) -> int:
         """Keep one record and return its number. It survives this process; a StateError says that it was not kept."""
         if not isinstance(fields, dict) or "sequence" in fields or "time" in fields:
             fields = {key: value for key, value in fields.items() if key not in _OURS}
@@ -70,25 +73,18 @@ class AuditLog:
         """Return where the chain ends: the number and the hash of the last record."""
         return self._journal.settled()[0] if self._exists() else EMPTY
 
-    def query(self, matching: "Filter") -> "Iterator[StoredRecord]":
+    def query(self, matching: Filter) -> Iterator[StoredRecord]:
         """Yield the newest records that the filter means, the oldest of them first."""
-        from byleave.store.audit.query import find
-
         return self._reading(lambda connection: find(connection, matching))
 
-    def get(self, sequence: int) -> "StoredRecord | None":
+    def get(self, sequence: int) -> StoredRecord | None:
         """Return one record, None if there is no such number."""
-        from byleave.store.audit.table import StoredRecord
-
         query = "SELECT sequence, hash, record FROM records WHERE sequence = ?"
         found = self._reading(lambda connection: (StoredRecord(*row) for row in connection.execute(query, (sequence,))))
         return next(iter(list(found)), None)
 
-    def verify(self, given: ChainHead | None = None) -> "Verification":
+    def verify(self, given: ChainHead | None = None) -> Verification:
         """Walk the whole chain, also against a head that was kept elsewhere."""
-        from byleave.errors import StateError
-        from byleave.store.audit.verify import Verification, head_problem, remember, walk_table
-
         problems: list[str | None] = []
         kept: ChainHead | None = None
         try:
@@ -112,10 +108,8 @@ class AuditLog:
         last = walk.head.sequence if walk.records else None
         return Verification(walk.records, walk.first, last, walk.head, tuple(walk.problems), walk.removed)
 
-    def doubts(self) -> "list[str]":
+    def doubts(self) -> list[str]:
         """Say what the last verification found, and what a short look at both ends of the chain finds now."""
-        from byleave.store.audit.verify import quick_problems, recalled
-
         known = recalled(self.directory)
         found = [] if known is None else [str(each) for each in (*known["problems"], *known["contradicted"])]
         when = "" if known is None else str(known["time"])
@@ -133,9 +127,7 @@ class AuditLog:
 
     def start(self) -> None:
         """Fold from now on in a thread of this process, which stays."""
-        from byleave.store.audit.chain import load_fast_hash
-        from byleave.store.audit.records import load_fast_encoder
-        from byleave.store.audit.table_writer import FoldThread
+        from byleave.store.audit.table_writer import FoldThread  # heavy: appending does not need the table
 
         if self._thread is None:
             load_fast_hash()
@@ -145,7 +137,7 @@ class AuditLog:
 
     def fold_later(self) -> None:
         """Leave a child behind that folds in a moment: for a process that ends before that."""
-        from byleave.store.audit.table_writer import fold_behind
+        from byleave.store.audit.table_writer import fold_behind  # heavy: appending does not need the table
 
         if self._exists():
             fold_behind(self.directory, self.fold)
@@ -153,7 +145,7 @@ class AuditLog:
     def close(self) -> None:
         """Fold a last time, if this process folded at all, and let go of the files."""
         if self._thread is not None:
-            from byleave.store.audit.table_writer import fold_or_keep
+            from byleave.store.audit.table_writer import fold_or_keep  # heavy: appending does not need the table
 
             self._thread.stop()
             self._thread = None
@@ -162,16 +154,14 @@ class AuditLog:
         self._journal.close()
 
     @property
-    def _folder(self) -> "TableWriter":
+    def _folder(self) -> TableWriter:
         if self._made is None:
-            from byleave.store.audit.table_writer import TableWriter
+            from byleave.store.audit.table_writer import TableWriter  # heavy: appending does not need the table
 
             self._made = TableWriter(self._journal, warnings=self.warnings, pruning=self._pruning)
         return self._made
 
-    def _pruning(self, writer: "TableWriter") -> "Pruner | None":
-        from byleave.store.audit.retention import Pruner, since_start
-
+    def _pruning(self, writer: TableWriter) -> Pruner | None:
         if self._retention is None:
             return None
         up = self._up or since_start
@@ -181,24 +171,20 @@ class AuditLog:
         return any(os.path.lexists(os.path.join(self.directory, name)) for name in (JOURNAL, HEAD, TABLE))
 
     def _quiet_head(self) -> ChainHead:
-        from byleave.errors import StateError
-
         try:
             return self.head()
         except StateError:
             return EMPTY
 
-    def _reading(self, read: "Callable[[sqlite3.Connection], Iterator[StoredRecord]]") -> "Iterator[StoredRecord]":
+    def _reading(self, read: Callable[[sqlite3.Connection], Iterator[StoredRecord]]) -> Iterator[StoredRecord]:
         """Fold, then read from the table; what cannot be folded is a warning, what can be read is read."""
-        from byleave.store.audit.table_writer import fold_or_keep
+        from byleave.store.audit.table_writer import fold_or_keep  # heavy: appending does not need the table
 
         if self._exists():
             fold_or_keep(self._folder, self.warnings, patient=True)
         return self._from_table(read)
 
-    def _from_table(self, read: "Callable[[sqlite3.Connection], Iterator[StoredRecord]]") -> "Iterator[StoredRecord]":
-        from byleave.store.audit.table import damaged_table, read_table, table_errors
-
+    def _from_table(self, read: Callable[[sqlite3.Connection], Iterator[StoredRecord]]) -> Iterator[StoredRecord]:
         try:
             connection = read_table(self.directory)
             if connection is None:

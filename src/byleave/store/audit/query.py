@@ -8,12 +8,14 @@ local ones, as lists show them.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from byleave.core.patterns import ANY_DEPTH, compile_glob, glob_problem, name_matches
 from byleave.errors import InputError
+from byleave.store.audit.records import encode
 from byleave.store.audit.table import StoredRecord
 from byleave.text import quoted
 
@@ -199,8 +201,6 @@ def _literally(text: str) -> str:
 
 
 def _as_stored(text: str) -> str:
-    from byleave.store.audit.records import encode
-
     return encode(text)[1:-1]
 
 
@@ -219,8 +219,6 @@ _HINT = (
 
 def read_when(text: str, *, now: float) -> str:
     """Return a point in time as records name it; `now` is in seconds since 1970."""
-    from datetime import UTC, datetime, time
-
     try:
         if text[-1:] in _UNITS and text[:-1].isascii() and text[:-1].isdigit():
             moment = datetime.fromtimestamp(now - int(text[:-1]) * _UNITS[text[-1]], UTC)

@@ -3,10 +3,14 @@
 Uses the encoder in C directly: the `json` package would load `re`, and a hook appends before every tool call.
 """
 
-TYPE_CHECKING = False
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.json import Encoder
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     from byleave.core.redact import Redactor
 
@@ -20,7 +24,7 @@ _SHARES = 16  # members that a record has at most, nearly
 _LONGEST_NAME = 64
 
 
-def record_text(fields: "Mapping[str, Any]", mask: "Redactor") -> str:
+def record_text(fields: Mapping[str, Any], mask: Redactor) -> str:
     """Return the fields as JSON: masked, bounded, and readable by everything that reads JSON."""
     tree: Any = fields
     text = _quick_text(tree)
@@ -37,7 +41,7 @@ def record_text(fields: "Mapping[str, Any]", mask: "Redactor") -> str:
     return text
 
 
-def _fitted(tree: "Any") -> "Any":
+def _fitted(tree: Any) -> Any:
     """Return a record that is not too long: every member may have its share, so that none costs another its place."""
     if not isinstance(tree, dict):
         return _Cutter(LONGEST).fit(tree)
@@ -45,7 +49,7 @@ def _fitted(tree: "Any") -> "Any":
     return {key[:_LONGEST_NAME]: _Cutter(share).fit(value) for key, value in list(tree.items())[:_SHARES]}
 
 
-def plain(tree: "Any", depth: int = DEEPEST) -> "Any":
+def plain(tree: Any, depth: int = DEEPEST) -> Any:
     """Return a tree of nothing but JSON: other values as text, and nothing below a depth that is of use to a reader."""
     if tree is None or isinstance(tree, str | bool):
         return tree
@@ -60,7 +64,7 @@ def plain(tree: "Any", depth: int = DEEPEST) -> "Any":
     return str(tree)
 
 
-def _quick_text(tree: "Any") -> str | None:
+def _quick_text(tree: Any) -> str | None:
     """Encode a tree of plain values, as nearly all are; None if it needs a closer look."""
     try:
         text = _fast(tree) or encode(tree)
@@ -69,7 +73,7 @@ def _quick_text(tree: "Any") -> str | None:
     return text if text.count("{") + text.count("[") <= _MOST_BRACKETS else None
 
 
-def _number(number: "int | float") -> "int | float | str":
+def _number(number: float) -> int | float | str:
     if isinstance(number, int):
         return int(number) if number.bit_length() <= _LONGEST_NUMBER else hex(number)
     return number if number - number == 0 else repr(number)  # infinity and NaN are no JSON
@@ -81,7 +85,7 @@ class _Cutter:
     def __init__(self, left: int) -> None:
         self._left = left
 
-    def fit(self, tree: "Any") -> "Any":
+    def fit(self, tree: Any) -> Any:
         if self._left <= 0:
             return _CUT
         if isinstance(tree, str):
@@ -109,7 +113,7 @@ def _refuse(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
-def _find_encoder() -> "Any":
+def _find_encoder() -> Any:
     try:
         from _json import encode_basestring_ascii, make_encoder
     except ImportError:
@@ -125,13 +129,11 @@ _chunks = _find_encoder()
 
 
 def load_fast_encoder() -> None:
-    """Use msgspec from now on: slow to load, then five times as fast. For processes that stay."""
-    from msgspec.json import Encoder
-
+    """Use msgspec from now on, where it writes the same: five times as fast. For processes that stay."""
     global _fast  # noqa: PLW0603 -- what either writes reads the same
     encoder = Encoder()
 
-    def encode_plain(tree: "Any") -> str:
+    def encode_plain(tree: Any) -> str:
         """Return nothing where it writes what we do not: letters beyond ASCII, and null for what is no number."""
         if not _is_plain(tree):  # it would find ways to write bytes and dates that are not ours
             return ""
@@ -141,7 +143,7 @@ def load_fast_encoder() -> None:
     _fast = encode_plain
 
 
-def _is_plain(tree: "Any") -> bool:
+def _is_plain(tree: Any) -> bool:
     """Whether a tree holds nothing but what JSON has."""
     waiting = [tree]
     for each in waiting:  # which grows meanwhile
@@ -161,13 +163,13 @@ _MOST_LOOKED_AT = 10_000  # values; what has more needs a closer look anyway
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
-def _not_loaded(_tree: "Any") -> str:
+def _not_loaded(_tree: Any) -> str:
     return ""
 
 
-_fast: "Callable[[Any], str]" = _not_loaded
+_fast: Callable[[Any], str] = _not_loaded
 
 
-def encode(tree: "Any") -> str:
+def encode(tree: Any) -> str:
     """Return a tree as JSON in ASCII; a TypeError, ValueError or RecursionError if it is none."""
     return "".join(_chunks(tree, 0))

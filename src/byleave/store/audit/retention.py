@@ -9,14 +9,16 @@ later by the clock and by the time the machine has been up; a pass takes a tenth
 beyond the size goes at once: that does not depend on the clock.
 """
 
+from __future__ import annotations
+
 import time
+from typing import TYPE_CHECKING
 
 from byleave.record import Record
 from byleave.store.audit.chain import CHECKPOINT, RETENTION
 from byleave.store.audit.chain_walk import GRACE, OWN_ROWS, ROWS, ChainWalk, Removal
 from byleave.store.audit.records import encode
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
@@ -39,7 +41,7 @@ class Retention(Record):
     megabytes: float | None = 1024
 
 
-def since_start() -> "Up":
+def since_start() -> Up:
     """Return which start of the machine this is, "" where that is not known, and the seconds since, asleep or not."""
     try:
         with open(_BOOT, encoding="ascii") as file:
@@ -56,10 +58,10 @@ class Pruner:
         self,
         retention: Retention,
         *,
-        append: "Callable[[str], int]",
-        fold: "Callable[[sqlite3.Connection], None]",
-        now: "Callable[[], int]" = time.time_ns,
-        up: "Callable[[], Up]" = since_start,
+        append: Callable[[str], int],
+        fold: Callable[[sqlite3.Connection], None],
+        now: Callable[[], int] = time.time_ns,
+        up: Callable[[], Up] = since_start,
     ) -> None:
         self._retention = retention
         self._append = append
@@ -68,7 +70,7 @@ class Pruner:
         self._up = up
         self._next = 0.0
 
-    def __call__(self, connection: "sqlite3.Connection") -> None:
+    def __call__(self, connection: sqlite3.Connection) -> None:
         """Look now and then, and prune if it is time to."""
         if time.monotonic() < self._next:
             return
@@ -113,7 +115,7 @@ class Pruner:
             return "waits"
         return "due" if plan.newest < self._now() / 1e9 - self._retention.days * 86_400 else "lapsed"
 
-    def _by_age(self, connection: "sqlite3.Connection", first: int, last: int) -> int | None:
+    def _by_age(self, connection: sqlite3.Connection, first: int, last: int) -> int | None:
         """Return the last record that is too old, if the oldest is so by more than the slack."""
         if self._retention.days is None:
             return None
@@ -128,7 +130,7 @@ class Pruner:
         through = int(young[0]) - 1 if young is not None else last
         return min(through, first + max(_LEAST, (last - first + 1) // _MOST_SHARE) - 1)
 
-    def _by_size(self, connection: "sqlite3.Connection", first: int, last: int) -> int | None:
+    def _by_size(self, connection: sqlite3.Connection, first: int, last: int) -> int | None:
         if self._retention.megabytes is None:
             return None
         limit = self._retention.megabytes * (1 << 20)
@@ -139,7 +141,7 @@ class Pruner:
         return first + int((last - first + 1) * share) - 1
 
     def _announce(
-        self, connection: "sqlite3.Connection", known: "list[Removal]", first: int, through: int, why: str
+        self, connection: sqlite3.Connection, known: list[Removal], first: int, through: int, why: str
     ) -> Removal | None:
         through = min(through, first + _MOST_AT_ONCE - 1)
         row = connection.execute("SELECT hash, time FROM records WHERE sequence = ?", (through,)).fetchone()
@@ -162,7 +164,7 @@ class Pruner:
         self._fold(connection)
         return next((each for each in _removals(connection) if each.by == by), None)
 
-    def _carry_out(self, connection: "sqlite3.Connection", plan: Removal) -> None:
+    def _carry_out(self, connection: sqlite3.Connection, plan: Removal) -> None:
         """Confirm an announcement in the chain, then let the records go."""
         fields = {"event": CHECKPOINT, "through": plan.last, "hash": plan.hash, "records": plan.records, "of": plan.by}
         confirmed = self._append(encode({**fields, "why": plan.why}))
@@ -171,14 +173,14 @@ class Pruner:
             _remove(connection, plan.last)
 
 
-def _removals(connection: "sqlite3.Connection") -> "list[Removal]":
+def _removals(connection: sqlite3.Connection) -> list[Removal]:
     walk = ChainWalk(None)
     for sequence, record in connection.execute(OWN_ROWS):
         walk.note_own(sequence, record)
     return walk.removals
 
 
-def _is_whole(connection: "sqlite3.Connection", known: "list[Removal]", through: int) -> bool:
+def _is_whole(connection: sqlite3.Connection, known: list[Removal], through: int) -> bool:
     """Whether the chain is whole up to the record behind the last that is to go."""
     walk = ChainWalk(None, removals=known)
     walk.over(connection.execute(f"{ROWS} WHERE sequence <= ? ORDER BY sequence", (through + 1,)))
@@ -186,12 +188,12 @@ def _is_whole(connection: "sqlite3.Connection", known: "list[Removal]", through:
     return not walk.problems
 
 
-def _remove(connection: "sqlite3.Connection", through: int) -> None:
+def _remove(connection: sqlite3.Connection, through: int) -> None:
     connection.execute("DELETE FROM records WHERE sequence <= ?", (through,))
     connection.executescript("PRAGMA incremental_vacuum")  # `execute` would give back one page only
 
 
-def _size(connection: "sqlite3.Connection") -> int:
+def _size(connection: sqlite3.Connection) -> int:
     pages, free, page = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )

@@ -4,8 +4,12 @@ A row is the number, the hash and the record's text. Every other column is made 
 none of them can say anything else than the record.
 """
 
+from __future__ import annotations
+
+import json
 import os
 import stat
+from typing import TYPE_CHECKING, Any
 
 from byleave.errors import StateError
 from byleave.record import Record
@@ -13,10 +17,8 @@ from byleave.store.audit.chain import CHECKPOINT, RETENTION, TABLE, ChainHead
 from byleave.text import quoted, shown
 from byleave.user_files import refuse_detours, refuse_shared
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from typing import Any
 
 PATIENCE = 10.0  # seconds to wait for another process that writes
 _VERSION = 2
@@ -45,10 +47,8 @@ class StoredRecord(Record):
     text: str
 
     @property
-    def tree(self) -> "dict[str, Any]":
+    def tree(self) -> dict[str, Any]:
         """The record's fields; nothing but its number if the text is damaged."""
-        import json
-
         try:
             tree = json.loads(self.text)
         except (ValueError, RecursionError):
@@ -69,15 +69,15 @@ def _found(*at: str) -> str:
     return members[0] if len(members) == 1 else f"coalesce({', '.join(members)})"
 
 
-def index_texts() -> "list[str]":
+def index_texts() -> list[str]:
     """Return the statements that make the indexes."""
     made = [f"CREATE INDEX records_{name} ON records ({name}) WHERE {name} IS NOT NULL" for name in INDEXED]
     return [*made, f"CREATE INDEX records_own ON records (event) WHERE event IN ('{CHECKPOINT}', '{RETENTION}')"]
 
 
-def open_table(directory: str) -> "sqlite3.Connection":
+def open_table(directory: str) -> sqlite3.Connection:
     """Open the table for writing, and make it if it is not there yet."""
-    import sqlite3
+    import sqlite3  # heavy: appending does not need the table
 
     path = os.path.join(directory, TABLE)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
@@ -98,13 +98,13 @@ def open_table(directory: str) -> "sqlite3.Connection":
     return connection
 
 
-def strangers(connection: "sqlite3.Connection") -> "list[str]":
+def strangers(connection: sqlite3.Connection) -> list[str]:
     """Return the names of triggers and views: none is ours, and each could change what is read or written."""
     query = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"
     return [shown(str(name)) for (name,) in connection.execute(query)]
 
 
-def _refuse_strangers(connection: "sqlite3.Connection", path: str) -> None:
+def _refuse_strangers(connection: sqlite3.Connection, path: str) -> None:
     """Leave the records in the journal rather than hand them to a trigger that may remove them."""
     found = strangers(connection)
     if found:
@@ -114,7 +114,7 @@ def _refuse_strangers(connection: "sqlite3.Connection", path: str) -> None:
         raise StateError(f"{quoted(path)} is not written to: {quoted(found[0])} in it is none of ours", hint=hint)
 
 
-def read_table(directory: str) -> "sqlite3.Connection | None":
+def read_table(directory: str) -> sqlite3.Connection | None:
     """Open the table for reading, None if there is none."""
     path = os.path.join(directory, TABLE)
     try:
@@ -125,7 +125,7 @@ def read_table(directory: str) -> "sqlite3.Connection | None":
         return None
     refuse_detours(path)
     _refuse_odd(path, found)
-    import sqlite3
+    import sqlite3  # heavy: appending does not need the table
 
     try:
         return _connect(path, "mode=ro")
@@ -136,8 +136,8 @@ def read_table(directory: str) -> "sqlite3.Connection | None":
         return _connect(path, "immutable=1")
 
 
-def _connect(path: str, how: str) -> "sqlite3.Connection | None":
-    import sqlite3
+def _connect(path: str, how: str) -> sqlite3.Connection | None:
+    import sqlite3  # heavy: appending does not need the table
 
     connection = sqlite3.connect(f"file:{_in_uri(path)}?{how}", timeout=PATIENCE, isolation_level=None, uri=True)
     connection.text_factory = _readable
@@ -186,15 +186,15 @@ def table_head(directory: str) -> ChainHead | None:
         return None
 
 
-def last_head(connection: "sqlite3.Connection") -> ChainHead | None:
+def last_head(connection: sqlite3.Connection) -> ChainHead | None:
     """Return the number and the hash of the last record."""
     row = connection.execute("SELECT sequence, hash FROM records ORDER BY sequence DESC LIMIT 1").fetchone()
     return ChainHead(*row) if row is not None else None
 
 
-def table_errors() -> "tuple[type[Exception], ...]":
+def table_errors() -> tuple[type[Exception], ...]:
     """Return what SQLite raises over a damaged file: its complaint may quote bytes that are no text."""
-    import sqlite3
+    import sqlite3  # heavy: appending does not need the table
 
     return (sqlite3.Error, UnicodeError, OverflowError)
 
@@ -208,7 +208,7 @@ def damaged_table(directory: str, error: Exception) -> StateError:
     return StateError(f"{quoted(path)} cannot be used: {shown(str(error))}", hint=hint)
 
 
-def _make(connection: "sqlite3.Connection") -> None:
+def _make(connection: sqlite3.Connection) -> None:
     """Make the table once, though several processes may start at the same time."""
     if connection.execute("PRAGMA user_version").fetchone()[0] > _VERSION:
         raise StateError("the audit table was written by a newer byleave", hint="use that version to read it")
@@ -225,9 +225,9 @@ def _make(connection: "sqlite3.Connection") -> None:
     connection.execute("COMMIT")
 
 
-def _has_table(connection: "sqlite3.Connection") -> bool:
+def _has_table(connection: sqlite3.Connection) -> bool:
     """Whether the table is there; an error if it is another than ours: nothing it says could be relied on."""
-    import sqlite3
+    import sqlite3  # heavy: appending does not need the table
 
     made = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'records'").fetchone()
     if made is not None and made[0] != create_table_text():

@@ -8,8 +8,14 @@ A process that appends does not wait for the folding: a thread does it in a long
 behind does it for a short one. The lock belongs to an open file, so that this child can inherit it.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
+import threading
+import time
+from signal import SIG_DFL, SIGHUP, SIGINT, SIGTERM, signal
+from typing import TYPE_CHECKING
 
 from byleave.errors import StateError
 from byleave.record import Record
@@ -18,7 +24,6 @@ from byleave.store.audit.journal import AuditJournal, cannot_write, keep_aside, 
 from byleave.store.audit.table import damaged_table, last_head, open_table, table_errors
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Iterator
@@ -100,8 +105,8 @@ class TableWriter:
         self,
         journal: AuditJournal,
         *,
-        warnings: "list[str]",
-        pruning: "Callable[[TableWriter], Callable[[sqlite3.Connection], None] | None]",
+        warnings: list[str],
+        pruning: Callable[[TableWriter], Callable[[sqlite3.Connection], None] | None],
     ) -> None:
         self._journal = journal
         self._warnings = warnings
@@ -148,7 +153,7 @@ class TableWriter:
         except OSError as error:
             raise cannot_write(self._journal.path, error) from None
 
-    def _compare(self, connection: "sqlite3.Connection") -> None:
+    def _compare(self, connection: sqlite3.Connection) -> None:
         """Have the journal see that the table is the one which its records went to: it may have been overwritten."""
         first, last = connection.execute(
             "SELECT (SELECT MIN(sequence) FROM records), (SELECT MAX(sequence) FROM records)"
@@ -162,7 +167,7 @@ class TableWriter:
         if first is not None:
             self._journal.compare(first, last, hash_of)
 
-    def move(self, connection: "sqlite3.Connection") -> None:
+    def move(self, connection: sqlite3.Connection) -> None:
         """Insert what the journal holds, then empty it. Only the one folder at work may do this."""
         self._journal.sync_head()  # first: after a power cut the table must not be ahead of the head
         descriptor = self._journal.opened()
@@ -183,7 +188,7 @@ class TableWriter:
         self._journal.empty()
 
 
-def _insert_all(connection: "sqlite3.Connection", descriptor: int, done: FoldResult) -> FoldResult:
+def _insert_all(connection: sqlite3.Connection, descriptor: int, done: FoldResult) -> FoldResult:
     """Insert every whole line that is there now behind what is done, in steps of one transaction each."""
     os.fdatasync(descriptor)
     step, end = _STEP, os.fstat(descriptor).st_size  # writers may be faster than we are: what comes later is for later
@@ -199,9 +204,9 @@ def _insert_all(connection: "sqlite3.Connection", descriptor: int, done: FoldRes
     return done
 
 
-def insert_lines(connection: "sqlite3.Connection", lines: "list[JournalLine | None]") -> int:
+def insert_lines(connection: sqlite3.Connection, lines: list[JournalLine | None]) -> int:
     """Insert the lines that are not in the table yet; return how many were none of ours."""
-    import sqlite3
+    import sqlite3  # heavy: appending does not need the table
 
     last = last_head(connection)
     known = last.sequence if last is not None else 0
@@ -227,7 +232,7 @@ def insert_lines(connection: "sqlite3.Connection", lines: "list[JournalLine | No
     return bad
 
 
-def _foreign(connection: "sqlite3.Connection", lines: "list[JournalLine]") -> int:
+def _foreign(connection: sqlite3.Connection, lines: list[JournalLine]) -> int:
     """Return how many of these lines are not the records that the table has under their numbers.
 
     Numbers before its first record are those that the retention has removed.
@@ -241,8 +246,8 @@ def _foreign(connection: "sqlite3.Connection", lines: "list[JournalLine]") -> in
     return sum(1 for line in lines if line.sequence >= first and known.get(line.sequence) != line.hash)
 
 
-def _insert_each(connection: "sqlite3.Connection", lines: "Iterable[JournalLine]") -> int:
-    import sqlite3
+def _insert_each(connection: sqlite3.Connection, lines: Iterable[JournalLine]) -> int:
+    import sqlite3  # heavy: appending does not need the table
 
     refused = 0
     for row in _rows(lines):
@@ -255,16 +260,16 @@ def _insert_each(connection: "sqlite3.Connection", lines: "Iterable[JournalLine]
     return refused
 
 
-def _is_about_a_line(error: "sqlite3.Error") -> bool:
+def _is_about_a_line(error: sqlite3.Error) -> bool:
     """Whether one record is to blame, not the disk or the table: its text is no JSON, or its number is taken."""
     return "malformed JSON" in str(error) or error.sqlite_errorname.startswith("SQLITE_CONSTRAINT")
 
 
-def _rows(lines: "Iterable[JournalLine]") -> "Iterator[tuple[int, str, str]]":
+def _rows(lines: Iterable[JournalLine]) -> Iterator[tuple[int, str, str]]:
     return ((line.sequence, line.hash, line.payload.decode("ascii")) for line in lines)
 
 
-def fold_or_keep(folder: TableWriter, warnings: "list[str]", *, patient: bool) -> None:
+def fold_or_keep(folder: TableWriter, warnings: list[str], *, patient: bool) -> None:
     """Fold; what goes wrong is kept as a warning, once: the records are safe in the journal."""
     try:
         folder.fold(patient=patient)
@@ -281,9 +286,7 @@ DELAY = 0.2  # seconds that a child waits for more records to come
 class FoldThread:
     """Folds every now and then, if there is something, until it is stopped."""
 
-    def __init__(self, folder: "TableWriter", warnings: "list[str]") -> None:
-        import threading
-
+    def __init__(self, folder: TableWriter, warnings: list[str]) -> None:
         self._folder = folder
         self._warnings = warnings
         self._ended = threading.Event()
@@ -302,7 +305,7 @@ class FoldThread:
                 fold_or_keep(self._folder, self._warnings, patient=False)
 
 
-def fold_behind(directory: str, fold: "Callable[[], object]") -> None:
+def fold_behind(directory: str, fold: Callable[[], object]) -> None:
     """Leave a child behind that folds in a moment, unless one is waiting already. It never becomes a zombie of ours."""
     waiting = hold_file(os.path.join(directory, WAIT_LOCK), patient=False, inherited=True)
     if waiting is None:
@@ -323,7 +326,7 @@ def _wait_for(child: int) -> None:
         return
 
 
-def _leave_grandchild(waiting: int, fold: "Callable[[], object]") -> None:
+def _leave_grandchild(waiting: int, fold: Callable[[], object]) -> None:
     """In the child: fork once more and end, so that no process has to wait for the grandchild."""
     try:
         os.setsid()
@@ -333,10 +336,7 @@ def _leave_grandchild(waiting: int, fold: "Callable[[], object]") -> None:
         os._exit(0)
 
 
-def _wait_and_fold(waiting: int, fold: "Callable[[], object]") -> None:
-    import time
-    from signal import SIG_DFL, SIGHUP, SIGINT, SIGTERM, signal
-
+def _wait_and_fold(waiting: int, fold: Callable[[], object]) -> None:
     for number in (SIGINT, SIGTERM, SIGHUP):
         signal(number, SIG_DFL)
     waiting = _let_go_of_everything(waiting)

@@ -3,7 +3,10 @@
 A module is loaded when a program of its family is first asked about: a decision pays for the programs it names.
 """
 
-TYPE_CHECKING = False
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -39,7 +42,7 @@ ruby sed shellcheck sqlite3 ss systemctl task terraform tofu uptime wget
 _FAMILY_OF = {program: family for family, programs in FAMILIES.items() for program in programs.split()}
 
 
-def options_of(program: str) -> "Mapping[str, str] | None":
+def options_of(program: str) -> Mapping[str, str] | None:
     """Return the harmless options of a program: by subcommand, `""` for those of the program itself."""
     family = _FAMILY_OF.get(program)
     if family is None:
@@ -47,7 +50,7 @@ def options_of(program: str) -> "Mapping[str, str] | None":
     return _loaded(family)[program]
 
 
-def _loaded(family: str) -> "Mapping[str, Mapping[str, str]]":
+def _loaded(family: str) -> Mapping[str, Mapping[str, str]]:
     """Return the tables of one family; the others stay on the disk."""
     match family:
         case "builds":

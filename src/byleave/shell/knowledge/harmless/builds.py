@@ -1,5 +1,7 @@
 """Compilers and build tools."""
 
+from __future__ import annotations
+
 # ruff: noqa: E501 -- a line of options is easier to compare with the help text of the program than a broken one
 
 _C = """:word :exact
@@ -80,7 +82,7 @@ _SWIFT = """
 --enable-code-coverage --disable-code-coverage -j,--jobs= --num-workers= --build-tests --sanitize= --product= --target= --help -h --version
 """
 
-OPTIONS: "dict[str, dict[str, str]]" = {
+OPTIONS: dict[str, dict[str, str]] = {
     "gcc": {"": _C},
     "rustc": {
         "": """

@@ -1,11 +1,13 @@
 """Programs that read, list, search and copy files."""
 
+from __future__ import annotations
+
 # ruff: noqa: E501 -- a line of options is easier to compare with the help text of the program than a broken one
 
 USUAL = "--help --version"
 SUMS = f":safe :at -b,--binary -c,--check --tag -t,--text -z,--zero --ignore-missing --quiet --status --strict -w,--warn -a,--algorithm= {USUAL}"
 
-OPTIONS: "dict[str, dict[str, str]]" = {
+OPTIONS: dict[str, dict[str, str]] = {
     "ls": {
         "": f""":safe
 -a,--all -A,--almost-all --author -b,--escape --block-size= -B,--ignore-backups -c -C --color[=] -d,--directory -D,--dired -f

@@ -1,5 +1,7 @@
 """git: the options that neither run a program nor write beside the repository."""
 
+from __future__ import annotations
+
 # ruff: noqa: E501 -- a line of options is easier to compare with the help text of the program than a broken one
 
 DIFF = """
@@ -67,7 +69,7 @@ CHECKOUT = """
 --no-guess --overwrite-ignore --no-overwrite-ignore --ignore-other-worktrees --recurse-submodules[=] --no-recurse-submodules
 """
 
-GIT: "dict[str, str]" = {
+GIT: dict[str, str] = {
     "": """:subs :at
 -p,--paginate -P,--no-pager -c=~config -C= --no-replace-objects --literal-pathspecs --glob-pathspecs --noglob-pathspecs
 --icase-pathspecs --no-optional-locks --no-lazy-fetch --version -v --help -h --html-path --man-path --info-path --bare

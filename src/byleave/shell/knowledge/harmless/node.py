@@ -1,5 +1,7 @@
 """Node's programs: package managers, the compiler, test runners, formatters."""
 
+from __future__ import annotations
+
 # ruff: noqa: E501 -- a line of options is easier to compare with the help text of the program than a broken one
 
 # What may be handed on to a script of package.json: options that mean the same harmless thing to the usual runners.
@@ -40,7 +42,7 @@ _PNPM = f""":word :exact :subs :at :shell
 -- {_HANDED_ON}
 """
 
-OPTIONS: "dict[str, dict[str, str]]" = {
+OPTIONS: dict[str, dict[str, str]] = {
     "npm": {"": _NPM},
     "npx": {
         "": """:exact

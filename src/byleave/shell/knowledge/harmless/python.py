@@ -1,5 +1,7 @@
 """Python's programs: the interpreter, package managers, test runners, checkers."""
 
+from __future__ import annotations
+
 # ruff: noqa: E501 -- a line of options is easier to compare with the help text of the program than a broken one
 
 _PIP_INDEX = "!-i,--index-url= !--extra-index-url= --no-index !-f,--find-links= --pre"
@@ -37,7 +39,7 @@ _PYTEST = """
 !--cov-config=! !--resultlog,--result-log=> !--ds= !--dc= !--plugins= !-d= !--tx= !--rsyncdir= !--px= !--report-log=> !--html=> !--json-report-file=> !--alluredir=>/
 """
 
-OPTIONS: "dict[str, dict[str, str]]" = {
+OPTIONS: dict[str, dict[str, str]] = {
     "python": {
         "": """:exact
 -b -bb -B -d -E -h,--help -I -O -OO -P -q -s -S -u -v -V,--version -VV -x -W=~filter -m= --check-hash-based-pycs=

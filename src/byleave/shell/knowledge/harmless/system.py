@@ -1,5 +1,7 @@
 """Programs of the system and of the network, containers, clusters, other languages."""
 
+from __future__ import annotations
+
 # ruff: noqa: E501 -- a line of options is easier to compare with the help text of the program than a broken one
 
 _COMPOSE = "--tail,-n= -f,--follow -t,--timestamps --since= --until= --no-color --no-log-prefix --index="
@@ -19,7 +21,7 @@ _SQL = """:word :exact :twodash
 -echo -version -help -stats -safe -nofollow !-cmd= !-init=! !-A* !-interactive !-append !-deserialize !-vfs= !-zip
 """
 
-OPTIONS: "dict[str, dict[str, str]]" = {
+OPTIONS: dict[str, dict[str, str]] = {
     "ps": {
         "": """:safe
 -A -a -d -e -f -F -j -l -L -m -M -N -T -y -w -x -H -c -r -S -v -V -Z -X -h -o= -O= -p= -u= -U= -C= -g= -G= -t= -s= -q= --sort= --no-headers --headers --forest --pid= --ppid=
