@@ -74,6 +74,17 @@ _MCP_DETAILS = """\
 Serves the tools of every server under [servers] and in .mcp.json, once you trust these files. [agents] and [[rules]]
 decide which agent may call what. A tool is named SERVER__TOOL. Configure a client as for any MCP server, with the
 command `byleave mcp`. How byleave identifies callers: see docs/mcp.md."""
+_TEST_DETAILS = """\
+A case says what is attempted, and what the policy should decide:
+
+  [[case]]
+  name = "no push with force"
+  command = "git push --force"
+  decision = "deny"
+
+Project files are read as they are written, trusted or not. See docs/policy-tools.md.
+
+Exit code: 0, or 1 if a case failed or too few rules decided one, 2 if a case file has an error."""
 _SINCE = OptionSpec(("--since",), "from then on: 90s, 30m, 2h, 7d ago, 14:30, or a local date and time", "WHEN")
 _UNTIL = OptionSpec(("--until",), "up to then, written in the same way", "WHEN")
 _FILTERS = (
@@ -233,6 +244,22 @@ ROOT = CommandSpec(
                     "Show every layer, tool and rule, and the file and line of each.",
                     "policy",
                     details="For a tool without rules of some type, the default is shown.",
+                ),
+                CommandSpec(
+                    "test",
+                    "Try the cases beside the policy, and show which rules they reach.",
+                    "policy_test",
+                    (
+                        OptionSpec(("--junit",), "also write a JUnit report to this file", "FILE"),
+                        OptionSpec(("--min-coverage",), "fail if fewer of the rules decided a case", "PERCENT"),
+                        OptionSpec(("--watch",), "try them again whenever a file changes, until interrupted"),
+                    ),
+                    (
+                        PositionalSpec(
+                            "FILE", "case files (default: every *.policy-test.toml)", required=False, repeat=True
+                        ),
+                    ),
+                    details=_TEST_DETAILS,
                 ),
                 CommandSpec(
                     "learn",
