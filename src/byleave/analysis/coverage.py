@@ -74,19 +74,22 @@ def written_rules(compiled: Compiled) -> Iterator[WrittenRule]:
     """Yield every rule of a policy that is written in one of its layers, those of the first view."""
     view = compiled.policy.views[0]
     for name, tool in view.tools.items():
-        yield from _access_rules(tool.access, name)
+        for family in ACCESS:
+            yield from (rule for rule in access_rules(tool.access, family, name) if rule.source != BUILT_IN)
     for agent in () if view.agents is None else view.agents.agents:
         yield from (WrittenRule(AGENTS, ref.rule, ref.source) for ref in written_refs(agent))
     for rule in () if view.rules is None else view.rules.rules:
         yield WrittenRule(RULES, rule.text, rule.source)
 
 
-def _access_rules(access: Access, tool: str) -> Iterator[WrittenRule]:
-    for family in ACCESS:
-        table = getattr(access, family)
-        if not isinstance(table, Default):
-            rules = table.rules.values() if isinstance(table.rules, Mapping) else table.rules
-            yield from (WrittenRule(family, rule.text, rule.source, tool) for rule in rules if rule.source != BUILT_IN)
+def access_rules(access: Access, family: str, tool: str) -> Iterator[WrittenRule]:
+    """Yield the rules of one family of a tool's access; a default stands for the rules that are not there."""
+    table = getattr(access, family)
+    if isinstance(table, Default):
+        yield WrittenRule(family, table.rule, BUILT_IN, tool)
+        return
+    rules = table.rules.values() if isinstance(table.rules, Mapping) else table.rules
+    yield from (WrittenRule(family, rule.text, rule.source, tool) for rule in rules)
 
 
 def is_tested(compiled: Compiled, source: str) -> bool:
@@ -117,7 +120,7 @@ def deciding(verdict: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     sources = None
     if isinstance(parts, list):
         alike = [part for part in parts if isinstance(part, dict) and part.get("decision") == decision]
-        sources = {part.get("source") for part in alike}
+        sources = [part.get("source") for part in alike]
     for number, ref in enumerate(refs):
         rule, source = ref.get("rule"), ref.get("source")
         said = ref.get("decision") == decision and (sources is None or source in sources)

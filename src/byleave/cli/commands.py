@@ -16,6 +16,10 @@ COMMON = (
 CHECK_KINDS = ("read", "create", "update", "delete", "exec", "move", "search", "url", "env", "spawn", "command", "call")
 SHELLS = ("bash", "zsh", "fish")
 HOOKED = ("claude-code", "codex", "gemini", "cursor", "opencode", "copilot", "qwen", "cline")
+GROUPS = (
+    *("read_only_git", "compilation", "safe_npm", "package_listing", "tests", "read_only_files", "network"),
+    *("destructive", "privilege", "installing", "publishing", "remote", "administration"),
+)
 IMPORTED = ("claude-code", "codex", "gemini", "cursor", "opencode")
 EDITORS = ("zed", "jetbrains", "neovim", "emacs", "toad", "acpx")
 DOORS = ("hook", "acp", "mcp", "call", "run", "cli", "python")  # of records
@@ -237,13 +241,14 @@ ROOT = CommandSpec(
         ),
         CommandSpec(
             "policy",
-            "Show the policy, and learn rules from your approvals.",
+            "Show and test the policy, and learn rules from your approvals.",
             subcommands=(
                 CommandSpec(
                     "show",
-                    "Show every layer, tool and rule, and the file and line of each.",
+                    "Show every layer, tool and rule, the file and line of each, and its uses.",
                     "policy",
-                    details="For a tool without rules of some type, the default is shown.",
+                    details="For a tool without rules of some type, the default is shown. How often a rule decided\n"
+                    "something in this workspace, and when it did last, is taken from the audit log.",
                 ),
                 CommandSpec(
                     "test",
@@ -260,6 +265,14 @@ ROOT = CommandSpec(
                         ),
                     ),
                     details=_TEST_DETAILS,
+                ),
+                CommandSpec(
+                    "groups",
+                    "Show what each group of commands contains, or one of them.",
+                    "policy_groups",
+                    (),
+                    (PositionalSpec("NAME", "the group", required=False, choices=GROUPS),),
+                    details='A rule names a group: allow = { group = "read_only_git" }.',
                 ),
                 CommandSpec(
                     "learn",

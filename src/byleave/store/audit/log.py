@@ -16,13 +16,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
+    from typing import Any, TypeVar
 
     from byleave.store.audit.query import Filter
     from byleave.store.audit.retention import Pruner, Retention
     from byleave.store.audit.table import StoredRecord
     from byleave.store.audit.table_writer import FoldThread, TableWriter
     from byleave.store.audit.verify import Verification
+
+    Row = TypeVar("Row")
 
 _OURS = ("sequence", "time")  # the log sets them
 
@@ -75,6 +77,11 @@ class AuditLog:
         from byleave.store.audit.query import find
 
         return self._reading(lambda connection: find(connection, matching))
+
+    def texts(self) -> "Iterator[str]":
+        """Yield the text of every record in order, as fast as they can be read."""
+        query = "SELECT record FROM records ORDER BY sequence"
+        return self._reading(lambda connection: (text for (text,) in connection.execute(query)))
 
     def get(self, sequence: int) -> "StoredRecord | None":
         """Return one record, None if there is no such number."""
@@ -188,7 +195,7 @@ class AuditLog:
         except StateError:
             return EMPTY
 
-    def _reading(self, read: "Callable[[sqlite3.Connection], Iterator[StoredRecord]]") -> "Iterator[StoredRecord]":
+    def _reading(self, read: "Callable[[sqlite3.Connection], Iterator[Row]]") -> "Iterator[Row]":
         """Fold, then read from the table; what cannot be folded is a warning, what can be read is read."""
         from byleave.store.audit.table_writer import fold_or_keep
 
@@ -196,7 +203,7 @@ class AuditLog:
             fold_or_keep(self._folder, self.warnings, patient=True)
         return self._from_table(read)
 
-    def _from_table(self, read: "Callable[[sqlite3.Connection], Iterator[StoredRecord]]") -> "Iterator[StoredRecord]":
+    def _from_table(self, read: "Callable[[sqlite3.Connection], Iterator[Row]]") -> "Iterator[Row]":
         from byleave.store.audit.table import damaged_table, read_table, table_errors
 
         try:
