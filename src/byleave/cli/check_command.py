@@ -28,12 +28,24 @@ def run(given: "ParsedArguments") -> int:
 
         return run_batch(given)
     action = parse_action(_action(given))
+    if given.flag("add"):
+        from byleave.cli.check_add import refuse_adding
+
+        refuse_adding(given)
     policy = open_policy(given)
     tool = None if isinstance(action, _TOOLLESS) else action.tool
     if tool is not None and tool not in policy.compiled.tools:
         raise InputError(f"no tool named {quoted(tool)} is configured", hint=_missing_tool_hint(policy, tool))
-    verdict = policy.decide(action, confines=not given.flag("unconfined"))
-    _show(given, verdict, None if tool is not None or isinstance(action, _TOOLLESS) else _toolless_hint(policy))
+    resolved = policy.evaluate(action, confines=not given.flag("unconfined"))
+    verdict = resolved.verdict
+    hint = None if tool is not None or isinstance(action, _TOOLLESS) else _toolless_hint(policy)
+    if given.flag("add"):
+        from byleave.cli.check_add import add_rule
+
+        if not given.flag("json"):
+            _show(given, verdict, hint)
+        return add_rule(given, resolved, code=EXIT_CODES[verdict.decision])
+    _show(given, verdict, hint)
     return EXIT_CODES[verdict.decision]
 
 

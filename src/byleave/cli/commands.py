@@ -28,6 +28,7 @@ COMPLETED = ("agents", "tools", "servers", "sessions", "mounts", "pending", "app
 _TOOL = OptionSpec(("--tool",), "the configured tool that acts; without it, only rules count", "TOOL")
 _AGENT = OptionSpec(("--agent",), "the agent that acts", "AGENT")
 _YES = OptionSpec(("--yes",), "consent without a question at the terminal, for scripts")
+_ADDING = (OptionSpec(("--add",), "add the suggested rule to your own file, after your consent"), _YES)
 _PATH = PositionalSpec("PATH", "a path relative to the workspace; without --tool it may be absolute")
 _FILE = PositionalSpec("FILE", "the file (default: every project file here)", required=False)
 _ID = PositionalSpec("ID", "the id that `byleave approvals list` shows")
@@ -108,7 +109,7 @@ _DASHED = f"{_CODES}\nWrite a PATH that begins with a dash after `--`: byleave c
 
 
 def _file_check(kind: str, verb: str) -> CommandSpec:
-    return CommandSpec(kind, f"May this path be {verb}?", "check", (_TOOL, _AGENT), (_PATH,), details=_DASHED)
+    return CommandSpec(kind, f"May this path be {verb}?", "check", (_TOOL, _AGENT, *_ADDING), (_PATH,), details=_DASHED)
 
 
 CHECKS = (
@@ -121,7 +122,7 @@ CHECKS = (
         "move",
         "May this path be moved there?",
         "check",
-        (_TOOL, _AGENT),
+        (_TOOL, _AGENT, *_ADDING),
         (_PATH, PositionalSpec("TO", "the new path")),
         details=_DASHED,
     ),
@@ -134,6 +135,7 @@ CHECKS = (
             _AGENT,
             OptionSpec(("--query",), "the text that is searched for", "TEXT"),
             OptionSpec(("--glob",), "the pattern that selects files by their names", "PATTERN"),
+            *_ADDING,
         ),
         (_PATH.replace(required=False),),
         details=_DASHED,
@@ -147,6 +149,7 @@ CHECKS = (
             _AGENT,
             OptionSpec(("--method",), "the HTTP method", "METHOD"),
             OptionSpec(("--address",), "the address that the host resolves to", "IP"),
+            *_ADDING,
         ),
         (PositionalSpec("URL", "the whole URL, with its scheme"),),
         details=_CODES,
@@ -155,7 +158,7 @@ CHECKS = (
         "env",
         "May this environment variable be read?",
         "check",
-        (_TOOL, _AGENT),
+        (_TOOL, _AGENT, *_ADDING),
         (PositionalSpec("NAME", "its name"),),
         details=_CODES,
     ),
@@ -163,7 +166,7 @@ CHECKS = (
         "spawn",
         "May this program be started?",
         "check",
-        (_TOOL, _AGENT),
+        (_TOOL, _AGENT, *_ADDING),
         rest="PROGRAM ARGS...",
         details=f"{_CODES}\nEverything after `--` is the program and its arguments.",
     ),
@@ -175,6 +178,7 @@ CHECKS = (
             _AGENT,
             OptionSpec(("--cwd",), "the directory that the command runs in", "DIR"),
             OptionSpec(("--unconfined",), "decide for an agent that cannot confine it as [shell] says"),
+            *_ADDING,
         ),
         (PositionalSpec("COMMAND", "the whole command, in quotes"),),
         details=_CODES,
@@ -183,7 +187,7 @@ CHECKS = (
         "call",
         "May this MCP tool be called?",
         "check",
-        (_AGENT, OptionSpec(("--arguments",), "the arguments of the call", "JSON")),
+        (_AGENT, OptionSpec(("--arguments",), "the arguments of the call", "JSON"), *_ADDING),
         (
             PositionalSpec("SERVER", "the MCP server"),
             PositionalSpec("TOOL", "its tool (default: the server itself)", required=False),
