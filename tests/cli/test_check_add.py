@@ -124,3 +124,17 @@ def test_below_a_hook_or_a_sandbox_there_is_no_consent(tmp_path: Path, own_home:
 def test_the_service_does_not_answer_it() -> None:
     assert not is_served(["check", "command", "ls", "--add", "--yes"])
     assert is_served(["check", "url", "https://x", "--address", "127.0.0.1"])
+
+
+def test_an_ask_names_the_rule_that_is_nearest_to_allowing_it(tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text('[[rules]]\nallow = { command = "git", subcommand = "log" }\n')
+    words = ("check", "command", "git log --output=x", "--policy", "p.toml")
+    done = byleave(*words, cwd=tmp_path)
+    assert done.code == 10
+    assert "  nearest: `allow git log` (p.toml:1) would allow it, but it has --output\n" in done.out
+    tree = json.loads(byleave(*words, "--json", cwd=tmp_path).out)
+    assert tree["nearest"] == {"rule": "allow git log", "source": "p.toml:1", "but": "it has --output"}
+    other = json.loads(byleave("check", "command", "ls", "--policy", "p.toml", "--json", cwd=tmp_path).out)
+    assert other["nearest"] is None
+    allowed = json.loads(byleave("check", "command", "git log", "--policy", "p.toml", "--json", cwd=tmp_path).out)
+    assert "nearest" not in allowed
