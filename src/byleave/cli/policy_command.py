@@ -16,7 +16,7 @@ from byleave.analysis.rule_hits import RuleHits
 from byleave.cli.agents_command import agent_rows, reach_tree
 from byleave.cli.audit_text import what
 from byleave.cli.output import fitted, fitting_columns, local_time, paint, say, say_json, say_verbose, warn
-from byleave.cli.progress import with_progress
+from byleave.cli.progress import ProgressBar
 from byleave.cli.workspace import load_policy, loosened, open_workspace, origins
 from byleave.core.access import SHELL_TOOL
 from byleave.core.action import parse_action
@@ -69,8 +69,9 @@ def _hits(given: ParsedArguments, workspace: Workspace, compiled: Compiled) -> R
     hits = RuleHits(_all_rules(compiled))
     log = workspace.audit_log(None, Redactor())
     try:
-        for text in with_progress(given, log.texts(), log.head().sequence, "records"):
-            hits.take(text)
+        with ProgressBar(given, "reading records") as bar:
+            for _sequence, text in log.scan(report=bar):
+                hits.take(text)
         warn(given, log.warnings)
     except StateError as error:  # the policy holds, and is shown, whatever has happened to the records
         warn(given, [f"the uses of rules are not complete: {error.problem}"])

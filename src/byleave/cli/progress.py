@@ -1,45 +1,75 @@
-"""A line at the terminal that says how far a long reading is; nothing where no person looks, or where it is short."""
+"""A bar on standard error while a command reads many records: only at a terminal, and only if it takes a while.
+
+Nothing of it is left when the work is done, and nothing of it reaches a pipe or a file.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from time import monotonic
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from types import TracebackType
+    from typing import Self, TextIO
 
     from byleave.cli.arguments import ParsedArguments
 
-Item = TypeVar("Item")
-
-_PATIENCE = 1.0  # seconds without a word
-_PERIOD = 0.2
-_STEP = 1000  # items between two looks at the clock
-_WIDTH = 24
+_DELAY = 0.5  # seconds; what is done by then needs no bar
+_PERIOD = 0.1  # seconds between two drawings
+_WIDEST = 40  # columns of the bar
+_USUAL = 80
 
 
-def with_progress(given: ParsedArguments, items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
-    """Yield the items, and show on standard error how many of them are done."""
-    if given.flag("quiet") or total < _STEP or not sys.stderr.isatty():
-        yield from items
-        return
-    due = monotonic() + _PATIENCE
-    drawn = False
-    try:
-        for number, item in enumerate(items):
-            if number % _STEP == 0 and monotonic() >= due:
-                due, drawn = monotonic() + _PERIOD, True
-                sys.stderr.write(f"\r{bar(number, total)} {number:,} of {total:,} {what}")
-                sys.stderr.flush()
-            yield item
-    finally:
-        if drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+class ProgressBar:
+    """Draws how much of some work is done; a callable that takes how many of how many."""
+
+    def __init__(self, given: ParsedArguments | None, title: str, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._title = title
+        self._next = monotonic() + _DELAY
+        self._drawn = 0
+        quiet = given is not None and given.flag("quiet")
+        self._shows = not quiet and os.environ.get("TERM") != "dumb" and self._stream.isatty()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that so many of so many are done."""
+        if not self._shows or monotonic() < self._next:
+            return
+        self._next = monotonic() + _PERIOD
+        share = min(1.0, done / total) if total > 0 else 1.0
+        self._put(bar(self._title, share, self._columns()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if self._drawn:
+            self._put("")
+
+    def _put(self, line: str) -> None:
+        try:
+            self._stream.write(f"\r{line:<{self._drawn}}" + ("" if line else "\r"))
+            self._stream.flush()
+        except OSError:  # the terminal hung up
+            self._shows = False
+        self._drawn = len(line)
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns
+        except (OSError, ValueError):
+            return _USUAL
 
 
-def bar(done: int, total: int) -> str:
-    """Return how much is done as a row of signs."""
-    filled = _WIDTH * min(done, total) // max(total, 1)
-    return f"[{'#' * filled}{'.' * (_WIDTH - filled)}]"
+def bar(title: str, share: float, columns: int) -> str:
+    """Return the line of a bar; it never reaches the last column, where a terminal would wrap it."""
+    percent = f"{share:4.0%}"
+    room = min(_WIDEST, columns - len(title) - len(percent) - 5)
+    if room < 1:
+        return f"{title} {percent}"[: max(0, columns - 1)]
+    full = int(share * room)
+    return f"{title} [{'#' * full}{'.' * (room - full)}] {percent}"

@@ -15,16 +15,17 @@ from byleave.store.audit.records import record_text
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
     from byleave.store.audit.query import Filter
     from byleave.store.audit.retention import Pruner, Retention
+    from byleave.store.audit.scan import Report
     from byleave.store.audit.table import StoredRecord
     from byleave.store.audit.table_writer import FoldThread, TableWriter
     from byleave.store.audit.verify import Verification
 
-    Row = TypeVar("Row")
+    Read = TypeVar("Read")
 
 _OURS = ("sequence", "time")  # the log sets them
 
@@ -78,10 +79,13 @@ class AuditLog:
 
         return self._reading(lambda connection: find(connection, matching))
 
-    def texts(self) -> "Iterator[str]":
-        """Yield the text of every record in order, as fast as they can be read."""
-        query = "SELECT record FROM records ORDER BY sequence"
-        return self._reading(lambda connection: (text for (text,) in connection.execute(query)))
+    def scan(
+        self, *, since: str | None = None, holding: "Sequence[str]" = (), report: "Report | None" = None
+    ) -> "Iterator[tuple[int, str]]":
+        """Yield the number and the text of each record since a time that holds one of these; `report` gets how far."""
+        from byleave.store.audit.scan import scan
+
+        return self._reading(lambda connection: scan(connection, since=since, holding=holding, report=report))
 
     def get(self, sequence: int) -> "StoredRecord | None":
         """Return one record, None if there is no such number."""
@@ -195,7 +199,7 @@ class AuditLog:
         except StateError:
             return EMPTY
 
-    def _reading(self, read: "Callable[[sqlite3.Connection], Iterator[Row]]") -> "Iterator[Row]":
+    def _reading(self, read: "Callable[[sqlite3.Connection], Iterator[Read]]") -> "Iterator[Read]":
         """Fold, then read from the table; what cannot be folded is a warning, what can be read is read."""
         from byleave.store.audit.table_writer import fold_or_keep
 
@@ -203,7 +207,7 @@ class AuditLog:
             fold_or_keep(self._folder, self.warnings, patient=True)
         return self._from_table(read)
 
-    def _from_table(self, read: "Callable[[sqlite3.Connection], Iterator[Row]]") -> "Iterator[Row]":
+    def _from_table(self, read: "Callable[[sqlite3.Connection], Iterator[Read]]") -> "Iterator[Read]":
         from byleave.store.audit.table import damaged_table, read_table, table_errors
 
         try:
