@@ -200,10 +200,14 @@ def _lines(given: ParsedArguments, report: CaseReport, sources: Sequence[CaseSou
     if untouched:
         yield ""
         yield "rules that decide no case:"
-        yield from fitting_columns([(shown(rule.rule), shown(rule.source)) for rule in untouched[:_MOST_UNTOUCHED]])
+        yield from fitting_columns([(shown(rule.source), _named(rule)) for rule in untouched[:_MOST_UNTOUCHED]])
         if len(untouched) > _MOST_UNTOUCHED:
             yield f"  and {len(untouched) - _MOST_UNTOUCHED} more; --json lists all"
     yield ""
+
+
+def _named(rule: WrittenRule) -> str:
+    return shown(rule.rule if rule.tool is None else f"{rule.tool}: {rule.rule}")
 
 
 def _result_lines(result: CaseResult) -> Iterator[str]:
