@@ -145,7 +145,8 @@ def test_the_policy_is_shown_as_json(project: Path) -> None:
     assert (tree["tools"], len(tree["warnings"])) == ({}, 1)
     byleave("trust", "--yes", cwd=project)
     tree = json.loads(byleave("policy", "show", "--json", cwd=project).out)
-    assert tree["tools"]["t"]["access"]["fs"] == [{"rule": "src: read", "source": "byleave.toml:5"}]
+    unused = {"hits": 0, "last": None}
+    assert tree["tools"]["t"]["access"]["fs"] == [{"rule": "src: read", "source": "byleave.toml:5", **unused}]
     assert tree["warnings"] == []
 
 

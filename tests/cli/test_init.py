@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from byleave.cli.init_command import KINDS
+from byleave.cli.init_command import CASE_FILE, KINDS
 from command import byleave, python
 
 MARKERS = [(kind.name, kind.program, marker) for kind in KINDS for marker in kind.markers]
@@ -56,6 +56,7 @@ def test_the_commands_in_the_comments_work(tmp_path: Path) -> None:
         "byleave trust": 0,
         "byleave policy show": 0,
         "byleave check update README.md --tool editor": 20,
+        "byleave policy test": 0,
     }
 
 
@@ -133,7 +134,7 @@ def test_files_beside_it_that_are_there_already_are_kept_and_not_claimed(tmp_pat
     (tmp_path / ".byleave").mkdir()
     (tmp_path / ".byleave" / ".gitignore").write_text("mine\n")
     done = byleave("init", "--json", cwd=tmp_path)
-    assert json.loads(done.out)["written"] == ["byleave.toml", ".byleave/schema.json"]
+    assert json.loads(done.out)["written"] == ["byleave.toml", ".byleave/schema.json", CASE_FILE]
     assert (tmp_path / ".byleave" / ".gitignore").read_text() == "mine\n"
 
 

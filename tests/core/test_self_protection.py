@@ -88,6 +88,11 @@ bash -c '$(command -v byleave) trust'
 su -c 'byleave trust'
 script -qc 'byleave trust' /dev/null
 perl -e 'system("byleave","trust")'
+byleave check command 'make test' --add
+byleave check --json read x --add --yes
+byleave --root . check url https://x --add
+python -c 'from byleave.cli.main import main; main(["check", "command", "ls", "--add", "--yes"])'
+timeout 9 byleave check command ls --add
 """.strip().splitlines()
 
 HARMLESS = """
@@ -96,6 +101,8 @@ byleave --version
 byleave doctor
 byleave check read x
 byleave check command 'byleave trust'
+byleave check url https://x --address 127.0.0.1
+byleave check command -- --add
 byleave check spawn --tool t -- byleave trust
 byleave --root trust check read x
 byleave --session=trust check read policy
@@ -134,7 +141,8 @@ UNKNOWN: list[tuple[list[str | None], bool]] = [
     (["byleave", "--root", None, "check"], False),
     (["python", "-m", "byleave", None], True),
     (["xargs", "byleave", None], True),
-    (["byleave", "check", None], False),
+    (["byleave", "check", None], True),  # it may be words that end in --add --yes
+    (["byleave", "check", "command", None], True),
     ([None, "trust"], False),
     (["python", None], False),
     ([], False),

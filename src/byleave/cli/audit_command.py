@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import select
 import shutil
 import sys
 import time
@@ -13,7 +12,7 @@ from msgspec import structs
 
 from byleave.cli.audit_summary import summarize
 from byleave.cli.audit_text import COLUMNS, csv_row, deciding_rule, exported, page, said, text, was_seen, what
-from byleave.cli.output import local_time, paint, say, say_json, say_verbose, silence, warn
+from byleave.cli.output import is_closed_within, local_time, paint, say, say_json, say_verbose, silence, warn
 from byleave.cli.workspace import open_workspace
 from byleave.errors import InputError
 from byleave.store.audit.chain import read_head
@@ -88,7 +87,7 @@ def _tail(given: ParsedArguments, log: AuditLog, root: str) -> int:
         _show_all(rows, log.query(selected))
         while True:
             sys.stdout.flush()
-            if _is_closed_within(_PERIOD):
+            if is_closed_within(_PERIOD):
                 return 0
             now = log.head().sequence
             if now > max(last, rows.last):
@@ -99,13 +98,6 @@ def _tail(given: ParsedArguments, log: AuditLog, root: str) -> int:
     except BrokenPipeError:  # the reader has closed the pipe
         silence(sys.stdout)
         return 0
-
-
-def _is_closed_within(seconds: float) -> bool:
-    """Wait, but not for a reader of our output who is gone."""
-    poll = select.poll()
-    poll.register(sys.stdout.fileno(), 0)
-    return bool(poll.poll(seconds * 1000))
 
 
 def _export(given: ParsedArguments, log: AuditLog, root: str) -> int:

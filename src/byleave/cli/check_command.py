@@ -10,12 +10,15 @@ from byleave.cli.batch import run_batch
 from byleave.cli.output import fitted, paint, say, say_json
 from byleave.cli.workspace import open_policy, working_directory
 from byleave.core.action import CallAction, CommandAction, OtherAction, parse_action
-from byleave.core.decision import HOW_TO_ALLOW, WORDS, explain, verdict_tree
+from byleave.core.decision import ALLOW, HOW_TO_ALLOW, WORDS, explain, verdict_tree
 from byleave.errors import InputError
 from byleave.protocol.json_members import repeats_a_name
 from byleave.text import quoted, sentence_list, shown_lines
 
 if TYPE_CHECKING:
+    from typing import Any
+
+    from byleave.analysis.nearest_rule import NearestRule
     from byleave.cli.arguments import ParsedArguments
     from byleave.core.decision import Verdict
     from byleave.policy.live_policy import LivePolicy
@@ -29,12 +32,29 @@ def run(given: ParsedArguments) -> int:
     if given.flag("batch"):
         return run_batch(given)
     action = parse_action(_action(given))
+    if given.flag("add"):
+        from byleave.cli.check_add import refuse_adding
+
+        refuse_adding(given)
     policy = open_policy(given)
     tool = None if isinstance(action, _TOOLLESS) else action.tool
     if tool is not None and tool not in policy.compiled.tools:
         raise InputError(f"no tool named {quoted(tool)} is configured", hint=_missing_tool_hint(policy, tool))
-    verdict = policy.decide(action, confines=not given.flag("unconfined"))
-    _show(given, verdict, None if tool is not None or isinstance(action, _TOOLLESS) else _toolless_hint(policy))
+    resolved = policy.evaluate(action, confines=not given.flag("unconfined"))
+    verdict = resolved.verdict
+    hint = None if tool is not None or isinstance(action, _TOOLLESS) else _toolless_hint(policy)
+    if given.flag("add"):
+        from byleave.cli.check_add import add_rule
+
+        if not given.flag("json"):
+            _show(given, verdict, hint)
+        return add_rule(given, resolved, code=EXIT_CODES[verdict.decision])
+    near = None
+    if verdict.decision is not ALLOW and not given.flag("quiet"):
+        from byleave.analysis.nearest_rule import nearest_rule
+
+        near = nearest_rule(policy, resolved, confines=not given.flag("unconfined"))
+    _show(given, verdict, hint, near)
     return EXIT_CODES[verdict.decision]
 
 
@@ -90,16 +110,21 @@ def _toolless_hint(policy: LivePolicy) -> str:
     return "no tool is configured here; `byleave init` writes a file to begin with"
 
 
-def _show(given: ParsedArguments, verdict: Verdict, hint: str | None) -> None:
+def _show(given: ParsedArguments, verdict: Verdict, hint: str | None, near: NearestRule | None = None) -> None:
     if given.flag("json"):
-        say_json(verdict_tree(verdict))
+        tree = verdict_tree(verdict)
+        if verdict.decision is not ALLOW:
+            tree["nearest"] = None if near is None else near.tree
+        say_json(tree)
         return
     word = WORDS[verdict.decision]
     if given.flag("quiet"):
         say(word)
         return
     # TOML stays in its lines: it is there to be copied.
-    prose, mark, toml = shown_lines(explain(verdict)).partition(HOW_TO_ALLOW)
+    prose, mark, toml = shown_lines(explain(verdict)).partition(f"\n  {HOW_TO_ALLOW}")
+    if near is not None:
+        prose += f"\n  nearest: {near.sentence}"
     say(paint(word, word) + fitted(prose + mark).removeprefix(word) + toml)
     if hint is not None and verdict.code == "no_match":
         say(fitted(f"  hint: {hint}"))

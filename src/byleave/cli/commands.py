@@ -16,6 +16,10 @@ COMMON = (
 CHECK_KINDS = ("read", "create", "update", "delete", "exec", "move", "search", "url", "env", "spawn", "command", "call")
 SHELLS = ("bash", "zsh", "fish")
 HOOKED = ("claude-code", "codex", "gemini", "cursor", "opencode", "copilot", "qwen", "cline")
+GROUPS = (
+    *("read_only_git", "compilation", "safe_npm", "package_listing", "tests", "read_only_files", "network"),
+    *("destructive", "privilege", "installing", "publishing", "remote", "administration"),
+)
 IMPORTED = ("claude-code", "codex", "gemini", "cursor", "opencode")
 EDITORS = ("zed", "jetbrains", "neovim", "emacs", "toad", "acpx")
 DOORS = ("hook", "acp", "mcp", "call", "run", "cli", "python")  # of records
@@ -24,6 +28,7 @@ COMPLETED = ("agents", "tools", "servers", "sessions", "mounts", "pending", "app
 _TOOL = OptionSpec(("--tool",), "the configured tool that acts; without it, only rules count", "TOOL")
 _AGENT = OptionSpec(("--agent",), "the agent that acts", "AGENT")
 _YES = OptionSpec(("--yes",), "consent without a question at the terminal, for scripts")
+_ADDING = (OptionSpec(("--add",), "add the suggested rule to your own file, after your consent"), _YES)
 _PATH = PositionalSpec("PATH", "a path relative to the workspace; without --tool it may be absolute")
 _FILE = PositionalSpec("FILE", "the file (default: every project file here)", required=False)
 _ID = PositionalSpec("ID", "the id that `byleave approvals list` shows")
@@ -74,6 +79,17 @@ _MCP_DETAILS = """\
 Serves the tools of every server under [servers] and in .mcp.json, once you trust these files. [agents] and [[rules]]
 decide which agent may call what. A tool is named SERVER__TOOL. Configure a client as for any MCP server, with the
 command `byleave mcp`. How byleave identifies callers: see docs/mcp.md."""
+_TEST_DETAILS = """\
+A case says what is attempted, and what the policy should decide:
+
+  [[case]]
+  name = "no push with force"
+  command = "git push --force"
+  decision = "deny"
+
+Project files are read as they are written, trusted or not. See docs/policy-tools.md.
+
+Exit code: 0, or 1 if a case failed or too few rules decided one, 2 if a case file has an error."""
 _SINCE = OptionSpec(("--since",), "from then on: 90s, 30m, 2h, 7d ago, 14:30, or a local date and time", "WHEN")
 _UNTIL = OptionSpec(("--until",), "up to then, written in the same way", "WHEN")
 _FILTERS = (
@@ -93,7 +109,7 @@ _DASHED = f"{_CODES}\nWrite a PATH that begins with a dash after `--`: byleave c
 
 
 def _file_check(kind: str, verb: str) -> CommandSpec:
-    return CommandSpec(kind, f"May this path be {verb}?", "check", (_TOOL, _AGENT), (_PATH,), details=_DASHED)
+    return CommandSpec(kind, f"May this path be {verb}?", "check", (_TOOL, _AGENT, *_ADDING), (_PATH,), details=_DASHED)
 
 
 CHECKS = (
@@ -106,7 +122,7 @@ CHECKS = (
         "move",
         "May this path be moved there?",
         "check",
-        (_TOOL, _AGENT),
+        (_TOOL, _AGENT, *_ADDING),
         (_PATH, PositionalSpec("TO", "the new path")),
         details=_DASHED,
     ),
@@ -119,6 +135,7 @@ CHECKS = (
             _AGENT,
             OptionSpec(("--query",), "the text that is searched for", "TEXT"),
             OptionSpec(("--glob",), "the pattern that selects files by their names", "PATTERN"),
+            *_ADDING,
         ),
         (_PATH.replace(required=False),),
         details=_DASHED,
@@ -132,6 +149,7 @@ CHECKS = (
             _AGENT,
             OptionSpec(("--method",), "the HTTP method", "METHOD"),
             OptionSpec(("--address",), "the address that the host resolves to", "IP"),
+            *_ADDING,
         ),
         (PositionalSpec("URL", "the whole URL, with its scheme"),),
         details=_CODES,
@@ -140,7 +158,7 @@ CHECKS = (
         "env",
         "May this environment variable be read?",
         "check",
-        (_TOOL, _AGENT),
+        (_TOOL, _AGENT, *_ADDING),
         (PositionalSpec("NAME", "its name"),),
         details=_CODES,
     ),
@@ -148,7 +166,7 @@ CHECKS = (
         "spawn",
         "May this program be started?",
         "check",
-        (_TOOL, _AGENT),
+        (_TOOL, _AGENT, *_ADDING),
         rest="PROGRAM ARGS...",
         details=f"{_CODES}\nEverything after `--` is the program and its arguments.",
     ),
@@ -160,6 +178,7 @@ CHECKS = (
             _AGENT,
             OptionSpec(("--cwd",), "the directory that the command runs in", "DIR"),
             OptionSpec(("--unconfined",), "decide for an agent that cannot confine it as [shell] says"),
+            *_ADDING,
         ),
         (PositionalSpec("COMMAND", "the whole command, in quotes"),),
         details=_CODES,
@@ -168,7 +187,7 @@ CHECKS = (
         "call",
         "May this MCP tool be called?",
         "check",
-        (_AGENT, OptionSpec(("--arguments",), "the arguments of the call", "JSON")),
+        (_AGENT, OptionSpec(("--arguments",), "the arguments of the call", "JSON"), *_ADDING),
         (
             PositionalSpec("SERVER", "the MCP server"),
             PositionalSpec("TOOL", "its tool (default: the server itself)", required=False),
@@ -226,13 +245,38 @@ ROOT = CommandSpec(
         ),
         CommandSpec(
             "policy",
-            "Show the policy, and learn rules from your approvals.",
+            "Show and test the policy, and learn rules from your approvals.",
             subcommands=(
                 CommandSpec(
                     "show",
-                    "Show every layer, tool and rule, and the file and line of each.",
+                    "Show every layer, tool and rule, the file and line of each, and its uses.",
                     "policy",
-                    details="For a tool without rules of some type, the default is shown.",
+                    details="For a tool without rules of some type, the default is shown. How often a rule decided\n"
+                    "something in this workspace, and when it did last, is taken from the audit log.",
+                ),
+                CommandSpec(
+                    "test",
+                    "Try the cases beside the policy, and show which rules they reach.",
+                    "policy_test",
+                    (
+                        OptionSpec(("--junit",), "also write a JUnit report to this file", "FILE"),
+                        OptionSpec(("--min-coverage",), "fail if fewer of the rules decided a case", "PERCENT"),
+                        OptionSpec(("--watch",), "try them again whenever a file changes, until interrupted"),
+                    ),
+                    (
+                        PositionalSpec(
+                            "FILE", "case files (default: every *.policy-test.toml)", required=False, repeat=True
+                        ),
+                    ),
+                    details=_TEST_DETAILS,
+                ),
+                CommandSpec(
+                    "groups",
+                    "Show what each group of commands contains, or one of them.",
+                    "policy_groups",
+                    (),
+                    (PositionalSpec("NAME", "the group", required=False, choices=GROUPS),),
+                    details='A rule names a group: allow = { group = "read_only_git" }.',
                 ),
                 CommandSpec(
                     "learn",

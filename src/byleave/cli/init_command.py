@@ -1,4 +1,4 @@
-"""`byleave init`: write a commented byleave.toml that fits what is found in the project."""
+"""`byleave init`: write a commented byleave.toml that fits what is found in the project, and cases that test it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.cli.init_rules import rules_text
+from byleave.cli.init_rules import cases_text, rules_text
 from byleave.cli.output import say, say_json, say_verbose
 from byleave.cli.schema_command import shipped_schema
 from byleave.cli.workspace import open_workspace, working_directory
@@ -47,6 +47,7 @@ KINDS = (
     ProjectKind("make", ("Makefile", "makefile", "GNUmakefile"), "make", (("test",), ("build",), ("check",))),
 )
 SOURCE_DIRECTORIES = ("src", "lib", "app", "pkg", "cmd", "packages", "tests", "test", "docs")
+CASE_FILE = "byleave.policy-test.toml"
 SECRETS = (".env", ".env.local", "secrets")
 
 _HEAD = """\
@@ -57,6 +58,7 @@ _HEAD = """\
 #   byleave trust                                    put this file into effect, as it is now
 #   byleave policy show                              every rule, with its file and line
 #   byleave check update README.md --tool editor     what the policy decides, and why
+#   byleave policy test                              try the cases in byleave.policy-test.toml
 
 [defaults]
 os_sandbox = "auto"     # auto | require | off: what to do where the kernel cannot enforce this
@@ -124,6 +126,7 @@ def run(given: ParsedArguments) -> int:
         "byleave.toml": "".join(_parts(root, kinds, rules)),
         ".byleave/schema.json": shipped_schema(),
         ".byleave/.gitignore": "# personal settings stay personal\nlocal.toml\n",
+        CASE_FILE: cases_text(strict=strict, agents=agents),
     }
     _refuse_odd_directory(root)
     written = [name for name, text in files.items() if _write(os.path.join(root, name), text)]
@@ -146,6 +149,8 @@ def _report(given: ParsedArguments, root: str, written: list[str], found: list[s
     if given.flag("quiet"):
         return
     say(f"wrote byleave.toml (found: {', '.join(found) or 'nothing in particular'})")
+    if CASE_FILE in written:
+        say(f"  and {CASE_FILE}: `byleave policy test` tries what it should decide")
     above = find_root(root if os.path.dirname(root) == root else os.path.dirname(root))
     if _is_there(above, ".git") and not _is_there(root, ".git"):
         say(f"  note: the repository begins above, at {shown(above)}; this file holds for {shown(root)} only")

@@ -143,6 +143,73 @@ _NET = """
 """
 
 
+_CASES = """\
+# What byleave.toml should decide. `byleave policy test` tries every case, here and in each other file of this ending
+# that git does not ignore, whether byleave.toml is trusted or not; `--watch` tries them again when a file changes.
+# A case is an action and its decision. It may also name the rule that decides, or the reason; * stands for anything.
+
+[[case]]
+name = "agents read the project"
+read = "README.md"
+<WHO>decision = "allow"
+
+[[case]]
+name = "secrets stay closed"
+read = ".env"
+<WHO>decision = "deny"
+reason = "*secret*"
+
+[[case]]
+name = "what prints a secret is refused as well"
+command = "cat .env"
+<WHO>decision = "deny"
+
+[[case]]
+name = "agents look at the history"
+command = "git log --oneline"
+<WHO>decision = "allow"
+rule = "allow group read_only_git*"
+
+[[case]]
+name = "tests run, but only confined"
+command = "make test"
+<WHO>decision = "allow"
+sandbox = true
+
+[[case]]
+name = "publishing needs approval"
+command = "git push origin main"
+<WHO>decision = "ask"
+
+[[case]]
+name = "history that others have pulled is not rewritten"
+command = "git push --force origin main"
+<WHO>decision = "deny"
+rule = "deny git push --force"
+"""
+
+_CASES_OPEN = """
+[[case]]
+name = "an unknown command is held by the sandbox"
+command = "frobnicate --all"
+<WHO>decision = "allow"
+sandbox = true
+"""
+
+_CASES_STRICT = """
+[[case]]
+name = "an unknown command needs approval"
+command = "frobnicate --all"
+<WHO>decision = "ask"
+"""
+
+
+def cases_text(*, strict: bool, agents: Sequence[str]) -> str:
+    """Return the cases that the rules of `rules_text` pass, for the same arguments."""
+    agent = f"agent = {toml_string(agents[0])}\n" if agents else ""
+    return f"{_CASES}{_CASES_STRICT if strict else _CASES_OPEN}".replace("<WHO>", agent)
+
+
 EXAMPLE_HOST = "registry.example.org"
 
 

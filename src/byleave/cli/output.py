@@ -103,6 +103,15 @@ def paint(text: str, colour: str, stream: object = None) -> str:
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 
 
+def is_closed_within(seconds: float) -> bool:
+    """Wait, but not for a reader of our output who is gone."""
+    import select
+
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return bool(poll.poll(seconds * 1000))
+
+
 def local_time(stamp: str) -> str:
     """Return a time of a record, in UTC, as the clock on the wall has it: date and time; what is no time stays."""
     try:

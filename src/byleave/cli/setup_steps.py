@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 INIT, IMPORT, TRUST, HOOK, PROBE = "init", "import", "trust", "hook", "probe"
 WOULD, DONE, SKIPPED, FAILED = "would", "done", "skipped", "failed"
-_WRITTEN = ("byleave.toml", ".byleave/schema.json", ".byleave/.gitignore")
+_WRITTEN = ("byleave.toml", ".byleave/schema.json", ".byleave/.gitignore", "byleave.policy-test.toml")
 
 
 class SetupStep(Struct, frozen=True):
@@ -141,7 +141,12 @@ class SetupSteps:
         there = [name for name in PROJECT_FILES if os.path.lexists(os.path.join(self._root, name))]
         if there:
             return SetupStep(INIT, SKIPPED, f"{there[0]} is there")
-        return SetupStep(INIT, WOULD, "write byleave.toml, the rules of this project", act=lambda: self._write(record))
+        return SetupStep(
+            INIT,
+            WOULD,
+            "write byleave.toml, the rules of this project, and cases for it",
+            act=lambda: self._write(record),
+        )
 
     def _write(self, record: SetupRecord) -> str:
         spec = next(command for command in ROOT.subcommands if command.name == INIT)

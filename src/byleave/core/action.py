@@ -137,6 +137,17 @@ _FIELDS = {
 }
 
 
+def fields_of(kind: str) -> tuple[str, ...]:
+    """Return the names of what an action of this kind may say, beside `kind`; none if there is no such kind."""
+    make = _MAKERS.get(kind)
+    if make is None:
+        return ()
+    names = _FIELDS[make][0]
+    return tuple(
+        name for name in (*names, *(spelled for name, spelled in _BYTES_FIELDS if name in names)) if name != "kind"
+    )
+
+
 def parse_action(tree: object) -> Action:
     """Return the typed action of a JSON object; what cannot be read is an input error."""
     if not isinstance(tree, dict):

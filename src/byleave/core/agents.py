@@ -186,6 +186,15 @@ class _Compiled(Sealed):
         return RuleRef(f"agents.{shown(self.agent.name)}: {text}", source or self.agent.source, (DENY, ALLOW)[allows])
 
 
+def written_refs(agent: Agent) -> Iterator[RuleRef]:
+    """Yield each entry of an agent's lists as verdicts name it."""
+    compiled = _Compiled(agent)
+    for side, allows in ((compiled.allow, True), (compiled.deny, False)):
+        lists = [side.servers, *[listed for kind in KINDS for listed in side.tables[kind].values()]]
+        for listed in lists:
+            yield from (compiled.ref(listed, entry, allows=allows) for entry in listed.entries)
+
+
 class _View:
     """One agent at one server: which lists hold there, found once."""
 

@@ -17,6 +17,7 @@ from byleave.core.matchers import All, AnyOf, CommandMatcher, OperationMatcher, 
 from byleave.core.policy import NO_RULE
 from byleave.core.rules import RuleAnswer, RuleTable, uncovered
 from byleave.core.self_protection import (
+    ADD_FLAG,
     GUARDED_COMMANDS,
     HOW_TO_ASK,
     OUTSIDE,
@@ -435,7 +436,11 @@ def names_guarded(words: AbstractSet[str]) -> bool:
     """Whether loose words could be a command of byleave that changes what is trusted."""
     if "byleave" not in words:
         return False
-    return not words.isdisjoint(GUARDED_COMMANDS) or any(word.startswith(TICKET_FLAG) for word in words)
+    return (
+        not words.isdisjoint(GUARDED_COMMANDS)
+        or {"check", ADD_FLAG} <= words
+        or any(word.startswith(TICKET_FLAG) for word in words)
+    )
 
 
 def _unread(line: CommandLine, table: RuleTable, confining: ConfinePolicy, agent: str | None) -> Verdict:

@@ -24,6 +24,7 @@ DOORS = frozenset({"acp", "mcp", "hook", "run", "call"})
 OUTSIDE = "outside"
 _FRONT = "front-"  # the native front begins so, and starts the command that stands behind it
 TICKET_FLAG = "--ticket"  # of `run`: written by a hook or the ACP proxy into a call that they change, by nothing else
+ADD_FLAG = "--add"  # of `check`: writes the rule that it suggests into the user's own file
 HOW_TO_ASK = (
     "`byleave outside` runs one command without the sandbox: write `byleave outside -- COMMAND ARGS...` as the whole "
     "line, in literal words, with nothing before, around or behind it"
@@ -68,7 +69,7 @@ def changes_trust(argv: Words) -> bool:
     if not any(word is not None and "byleave" in word.lower() for word in argv):
         return False  # nearly every command: whatever starts us has to name us
     found = any(_is_guarded(words) for words in (*_own_words(argv), *_started_words(argv)))
-    return found or _is_code_of_ours(argv, GUARDED_COMMANDS)
+    return found or _is_code_of_ours(argv, GUARDED_COMMANDS) or _is_code_that_adds(argv)
 
 
 def guarded_because(argv: Words) -> str:
@@ -175,11 +176,20 @@ def _flattened(words: Words) -> list[str | None]:
 
 def _is_code_of_ours(argv: Words, commands: frozenset[str]) -> bool:
     """Whether Python is given code that names both byleave and one of these commands: who is to say what it calls?"""
-    if not _name(argv).startswith(_PYTHONS) or not any(word and _cluster_ends_in_code(word) for word in argv[1:]):
-        return False
-    text = " ".join([word or "" for word in argv[1:]])
-    names = set("".join([char if char.isalnum() or char == "_" else " " for char in text]).split())
+    names = _names_in_code(argv)
     return "byleave" in names and not names.isdisjoint(commands)
+
+
+def _is_code_that_adds(argv: Words) -> bool:
+    """Whether Python is given code that names byleave, `check` and `--add`."""
+    return _names_in_code(argv).issuperset(("byleave", "check", "add"))
+
+
+def _names_in_code(argv: Words) -> set[str]:
+    if not _name(argv).startswith(_PYTHONS) or not any(word and _cluster_ends_in_code(word) for word in argv[1:]):
+        return set()
+    text = " ".join([word or "" for word in argv[1:]])
+    return set("".join([char if char.isalnum() or char == "_" else " " for char in text]).split())
 
 
 def _cluster_ends_in_code(word: str) -> bool:
@@ -202,6 +212,8 @@ def _is_guarded(words: Words) -> bool:
         return any(later is None or later in GUARDED_COMMANDS for later in words[position:])
     if word == "acp" and "--yes" in own and any(each is None or each.startswith("--setup") for each in own):
         return True  # it installs the agent's hook as well
+    if word == "check":  # a word known only at run time may be the flag
+        return ADD_FLAG in own[position:] or None in own[position:]
     return word in GUARDED_COMMANDS or (word in _STARTING and any(_brings_policy(each) for each in own))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from byleave.errors import ByleaveError, ConfigErrors, StateError
 from byleave.policy.dirs import CONFIG_FILE, real_path
 from byleave.policy.layers import LARGEST_FILE
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
     from byleave.policy.load import Workspace
 
 
+class OfferedRule(Struct, frozen=True):
+    """A rule that would really decide, or why there is none."""
+
+    rule: str | None
+    why: str = ""
+
+
 class PersistentRule:
     """Adds rules to the user's own file, through a link too if it is one."""
 
@@ -28,18 +37,35 @@ class PersistentRule:
         self._named = os.path.join(self._directory, CONFIG_FILE)
         self._path = real_path(self._named)
 
+    @property
+    def path(self) -> str:
+        """Where the user's file is."""
+        return self._path
+
     def offer(self, resolved: ResolvedAction) -> str | None:
         """Return the rule that would allow this for good; None if no rule of the user's alone would."""
+        return self.consider(resolved).rule
+
+    def consider(self, resolved: ResolvedAction, *, confines: bool = False) -> OfferedRule:
+        """Return the rule that would allow this for good, or why there is none. It is tried out before."""
         rule = resolved.verdict.suggestion
-        if resolved.scripts or resolved.wraps:  # a rule knows no content, and names the wrapper instead of what it runs
-            return None
-        if rule is None or shown_lines(rule) != rule:  # what cannot be shown as it is cannot be agreed to
-            return None
+        if resolved.scripts:  # a rule knows no content
+            return OfferedRule(None, f"it runs {quoted(resolved.scripts[0])}, and a rule does not know what is in that")
+        if resolved.wraps:
+            return OfferedRule(None, "a rule would name the program that starts others, and not what it starts")
+        if rule is None:
+            return OfferedRule(None, "no rule of yours alone would allow it")
+        if shown_lines(rule) != rule:
+            return OfferedRule(None, "what cannot be shown as it is cannot be agreed to")
         try:
             would_hold = self._workspace.try_user_file(with_rule(self._read(), rule), self._session)
-            return rule if would_hold.decide(resolved.action).allowed else None
-        except (ByleaveError, ConfigErrors):
-            return None
+            verdict = would_hold.decide(resolved.action, confines=confines)
+        except (ByleaveError, ConfigErrors) as error:
+            return OfferedRule(None, f"your file would have an error with the rule: {error}")
+        if verdict.allowed:
+            return OfferedRule(rule)
+        first = verdict.because[0]
+        return OfferedRule(None, f"the rule would not decide: {first.rule} ({first.source}) stands before it")
 
     def keep(self, rule: str) -> None:
         """Write the rule behind what the user's file says already."""

@@ -180,6 +180,7 @@ class Layer(Record):
     trusted: bool = True
     path: str = ""
     around: int = 0  # how many names of a place in the tree are not in the file: `tools`, and the tool's own
+    inside: At = ()  # the table of the file that is the tree, where the tree is not the whole file
 
     def source(self, line: int) -> str:
         """Return where a rule of this layer stands, as verdicts name it."""
@@ -221,7 +222,7 @@ class Problems:
         places = self._places.get(layer.file)
         if places is None:
             places = self._places[layer.file] = _locate(layer)
-        return ConfigError(problem, hint=hint, at=places.point(at[layer.around :], layer.file))
+        return ConfigError(problem, hint=hint, at=places.point((*layer.inside, *at[layer.around :]), layer.file))
 
 
 def _locate(layer: Layer) -> Spots:

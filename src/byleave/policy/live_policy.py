@@ -187,6 +187,10 @@ class LivePolicy:
         place = self.root.resolve_any(path)
         return (place.canonical if isinstance(place, FsTarget) else None) != known
 
+    def under(self, policy: Rules) -> LivePolicy:
+        """Return what would answer if this policy held here. It follows no changes."""
+        return LivePolicy(self.compiled.replace(policy=policy), self.root, home=self._home)
+
     def expire(self) -> None:
         """Let the next question about a file look at the paths of the rules again, however fresh they are."""
         self._look_again = 0.0

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 def parse_file(content: bytes, file: str) -> Tree:
     """Return the normal form of a TOML file, or of a JSON file; all its problems at once if it has any."""
     tree, places, left_out = _read(content, file)
-    made, found = normal_tree(tree, places.line)
-    if found:
-        raise ConfigErrors(
-            [ConfigError(error.problem, hint=error.hint, at=places.point(at, file)) for at, error in found]
-        )
+    made = _normal(tree, file, places)
     return {**made, LEFT_OUT: left_out} if left_out else made
 
 
@@ -42,6 +38,23 @@ def _read(content: bytes, file: str) -> tuple[dict[str, Any], Spots, list[str]]:
     if problems:
         raise ConfigErrors(problems)
     return tree, places, []
+
+
+def parse_table(tree: Any, file: str, places: Spots) -> Tree:
+    """Return the normal form of a policy that is one table of another file; `places` say where its parts stand."""
+    problems = check_tree(tree, file=file, places=places)
+    if problems:
+        raise ConfigErrors(problems)
+    return _normal(tree, file, places)
+
+
+def _normal(tree: Any, file: str, places: Spots) -> Tree:
+    made, found = normal_tree(tree, places.line)
+    if found:
+        raise ConfigErrors(
+            [ConfigError(error.problem, hint=error.hint, at=places.point(at, file)) for at, error in found]
+        )
+    return made
 
 
 def parse_tree(tree: Any) -> Tree:

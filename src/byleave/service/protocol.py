@@ -27,7 +27,7 @@ PACKAGES = "--packages"  # in front of the command, behind the second script
 MODULE = ("-m", "byleave")
 _FLAGS = frozenset({"-I", "-S", "-P", "-E", "-s", "-B"})
 _SERVED = frozenset({"hook", "check", "run"})
-# What changes settings, shows help, reads a stream of questions, traces, or mounts, has time.
+# What changes settings or rules, shows help, reads a stream of questions, traces, or mounts, has time.
 _NOT_SERVED = ("--install", "--uninstall", "--resume", "--batch", "--diagnose", "--explain", "--mount", "--no-mount")
 _OWN_PLACES = ("/dev/fd", "/proc/")  # are others for each process: a descriptor of the caller's is not ours
 _HELP = frozenset({"-h", "--help"})
@@ -70,7 +70,7 @@ def is_served(words: list[str]) -> bool:
     ahead = words[: words.index("--")] if "--" in words else words
     if not ahead or ahead[0] not in _SERVED or not _HELP.isdisjoint(ahead):
         return False
-    if any(place in word for place in _OWN_PLACES for word in ahead):
+    if any(place in word for place in _OWN_PLACES for word in ahead) or "--add" in ahead:
         return False
     return not any(word.startswith(_NOT_SERVED) for word in ahead)
 

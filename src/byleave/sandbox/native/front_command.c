@@ -293,7 +293,7 @@ static int has_cold_word(const struct command *command)
 	static const char *const cold_hooks[] = {"--install", "--uninstall", "--resume"};
 
 	for (char **word = command->own + 1; *word && strcmp(*word, "--") != 0; word++) {
-		if (strcmp(*word, "-h") == 0 || names_own_place(*word))
+		if (strcmp(*word, "-h") == 0 || strcmp(*word, "--add") == 0 || names_own_place(*word))
 			return 1;
 		for (size_t each = 0; each < sizeof cold / sizeof cold[0]; each++)
 			if (begins(*word, cold[each]))

@@ -16,16 +16,21 @@ from byleave.store.audit.journal import HEAD, JOURNAL, AuditJournal
 from byleave.store.audit.query import find
 from byleave.store.audit.records import load_fast_encoder, record_text
 from byleave.store.audit.retention import Pruner, since_start
+from byleave.store.audit.scan import scan
 from byleave.store.audit.table import StoredRecord, damaged_table, read_table, table_errors
 from byleave.store.audit.verify import Verification, head_problem, quick_problems, recalled, remember, walk_table
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TypeVar
 
     from byleave.store.audit.query import Filter
     from byleave.store.audit.retention import Retention
+    from byleave.store.audit.scan import Report
     from byleave.store.audit.table_writer import FoldThread, TableWriter
+
+    Read = TypeVar("Read")
 
 _OURS = ("sequence", "time")  # the log sets them
 
@@ -76,6 +81,12 @@ class AuditLog:
     def query(self, matching: Filter) -> Iterator[StoredRecord]:
         """Yield the newest records that the filter means, the oldest of them first."""
         return self._reading(lambda connection: find(connection, matching))
+
+    def scan(
+        self, *, since: str | None = None, holding: Sequence[str] = (), report: Report | None = None
+    ) -> Iterator[tuple[int, str]]:
+        """Yield the number and the text of each record since a time that holds one of these; `report` gets how far."""
+        return self._reading(lambda connection: scan(connection, since=since, holding=holding, report=report))
 
     def get(self, sequence: int) -> StoredRecord | None:
         """Return one record, None if there is no such number."""
@@ -176,7 +187,7 @@ class AuditLog:
         except StateError:
             return EMPTY
 
-    def _reading(self, read: Callable[[sqlite3.Connection], Iterator[StoredRecord]]) -> Iterator[StoredRecord]:
+    def _reading(self, read: Callable[[sqlite3.Connection], Iterator[Read]]) -> Iterator[Read]:
         """Fold, then read from the table; what cannot be folded is a warning, what can be read is read."""
         from byleave.store.audit.table_writer import fold_or_keep  # heavy: appending does not need the table
 
@@ -184,7 +195,7 @@ class AuditLog:
             fold_or_keep(self._folder, self.warnings, patient=True)
         return self._from_table(read)
 
-    def _from_table(self, read: Callable[[sqlite3.Connection], Iterator[StoredRecord]]) -> Iterator[StoredRecord]:
+    def _from_table(self, read: Callable[[sqlite3.Connection], Iterator[Read]]) -> Iterator[Read]:
         try:
             connection = read_table(self.directory)
             if connection is None:
