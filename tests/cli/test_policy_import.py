@@ -80,7 +80,7 @@ def test_modes_of_codex_are_named_as_lost(own_home: Path, tmp_path: Path) -> Non
     (own_home / ".codex/config.toml").write_text('approval_policy = "never"\n')
     (own_home / ".codex/rules/a.rules").write_text('prefix_rule(pattern=["rm"], decision="forbidden")\n')
     found = json.loads(byleave("policy", "import", "codex", "--json", cwd=tmp_path).out)
-    assert (found["carried"], [each["text"] for each in found["lost"]]) == (1, ['approval_policy = "never"'])
+    assert (found["carried"], [each["text"] for each in found["lost"]]) == (1, ["approval_policy = never"])
 
 
 def test_an_agent_without_permissions_has_none(tmp_path: Path) -> None:

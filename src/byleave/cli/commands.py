@@ -16,7 +16,7 @@ COMMON = (
 CHECK_KINDS = ("read", "create", "update", "delete", "exec", "move", "search", "url", "env", "spawn", "command", "call")
 SHELLS = ("bash", "zsh", "fish")
 HOOKED = ("claude-code", "codex", "gemini", "cursor", "opencode", "copilot", "qwen", "cline")
-IMPORTED = ("claude-code", "codex", "gemini", "cursor", "opencode")
+IMPORTED = ("claude-code", "codex", "gemini", "cursor", "opencode", "agent-mcp-gateway", "jp")
 EDITORS = ("zed", "jetbrains", "neovim", "emacs", "toad", "acpx")
 DOORS = ("hook", "acp", "mcp", "call", "run", "cli", "python")  # of records
 COMPLETED = ("agents", "tools", "servers", "sessions", "mounts", "pending", "approved")  # what a workspace has names of
@@ -247,18 +247,21 @@ ROOT = CommandSpec(
                 ),
                 CommandSpec(
                     "import",
-                    "Print the permissions that an agent already has, as rules.",
+                    "Print the permissions that another program already has, as rules.",
                     "policy_import",
                     (
                         OptionSpec(("--write",), "add the rules to this file, after your consent", "FILE"),
                         _YES,
                     ),
                     (
-                        PositionalSpec("AGENT", "the agent", choices=IMPORTED),
+                        PositionalSpec("FORMAT", "the agent, or the other program", choices=IMPORTED),
                         PositionalSpec("FILE", "its settings (default: yours)", required=False, repeat=True),
                     ),
-                    details="The rules never allow what the agent asks about or denies. What cannot be carried over "
-                    "exactly is carried over stricter, and listed.",
+                    details="The rules never allow what the original asks about or denies. What cannot be carried over "
+                    "exactly is carried over stricter, and listed with its file and line.\n\n"
+                    """  byleave policy import claude-code
+  byleave policy import codex ~/.codex/rules/default.rules --json
+  byleave policy import gemini --write ~/.config/byleave/config.toml""",
                 ),
             ),
         ),
