@@ -219,6 +219,8 @@ _GEMINI_OLD = {
     "EditTool": "replace",
     "WebFetchTool": "web_fetch",
 }
+# One tool of each kind, for a rule about all tools.
+_GEMINI_EVERY = ("run_shell_command", "read_file", "glob", "write_file", "web_fetch", "google_web_search", "mcp_*")
 # Gemini CLI asks about these whatever is allowed.
 _BUILD_FILES = (
     *("BUILD", "BUILD.bazel", "WORKSPACE", "WORKSPACE.bazel", "MODULE.bazel", ".bazelrc", ".blazerc", "Makefile"),
@@ -289,7 +291,9 @@ def gemini_rule_patterns(rule: "Mapping[str, Any]") -> "Iterator[Pattern]":
     narrowed = narrowed or bool(rule.get("modes")) or "interactive" in rule
     names = rule.get("toolName", "run_shell_command" if "commandPrefix" in rule or "commandRegex" in rule else "*")
     lost, stricter = "it has a condition that byleave cannot test", "its conditions are not tested: it always holds"
-    for tool in [names] if isinstance(names, str) else names if isinstance(names, list) else ["*"]:
+    given = [names] if isinstance(names, str) else names if isinstance(names, list) else ["*"]
+    every = "*" in given and "mcpName" not in rule
+    for tool in _GEMINI_EVERY if every else given:
         for pattern in _of_gemini_tool(rule, str(tool)):
             conditional = pattern.replace(narrow=None, lost=lost, stricter=pattern.stricter or stricter)
             yield conditional if narrowed else pattern

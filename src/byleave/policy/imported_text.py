@@ -81,10 +81,18 @@ def imported_rules(found: AgentPermissions) -> ImportedPermissions:
             pieces.append(f"{begin}{rule_text(rule.table)}")
             summaries.append(f"{outcome:<5}  {_about(rule.table[outcome])}")
     unreadable = [LostPermission(each.partition(" ")[0], "", each.partition(" ")[2]) for each in found.unreadable]
-    lost = [LostPermission(lines.place(each.source, each.at), each.text, each.why) for each in found.lost]
+    placed = [LostPermission(lines.place(each.source, each.at), each.text, each.why) for each in found.lost]
+    files = list(dict.fromkeys(each.source for each in found.lost))
+    order = {each: (files.index(old.source), _line(each)) for each, old in zip(placed, found.lost, strict=True)}
+    lost = sorted(dict.fromkeys(placed), key=order.__getitem__)
     return ImportedPermissions(
         "\n".join(pieces), len(found.rules), (*unreadable, *lost), found.unreadable, tuple(summaries)
     )
+
+
+def _line(lost: LostPermission) -> int:
+    number = lost.source.rpartition(":")[2]
+    return int(number) if number.isdigit() else 0
 
 
 def lost_comments(lost: Iterable[LostPermission]) -> Iterator[str]:

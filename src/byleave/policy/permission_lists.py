@@ -358,11 +358,22 @@ def _gemini_policies(tree: "Mapping[str, Any]", source: SettingsSource) -> "Iter
             raise UnreadableSettingsError(f"has a decision that byleave does not know: {quoted(str(decision))}")
         why = str(rule.get("denyMessage") or rule.get("deny_message") or "")
         for pattern in gemini_rule_patterns(rule):
-            yield PermissionEntry(outcomes[decision], pattern, source, ("rule", number), "policies", why)
+            kind = _kind(pattern.wide or pattern.narrow or {})  # an exception is about the same kind of action
+            yield PermissionEntry(outcomes[decision], pattern, source, ("rule", number), f"policies {kind}", why)
     for number, checker in enumerate(_list(tree.get("safety_checker"), "safety_checker")):
         names = _table(checker, "safety_checker").get("toolName")
         why = "Gemini CLI runs a program of its own before the tool: it goes on doing so"
         yield _note(source, ("safety_checker", number), names, why)
+
+
+def _kind(table: "Mapping[str, Any]") -> str:
+    """Return what kind of action a table is about."""
+    for key in ("any", "all"):
+        if key in table:
+            return _kind(table[key][0])
+    if "operation" in table:
+        return str(table["operation"])
+    return next((key for key in ("call", "path", "url") if key in table), "command")
 
 
 def cursor_entries(source: SettingsSource) -> "Iterator[PermissionEntry | SettingsNote]":
