@@ -323,7 +323,7 @@ def test_the_tools_of_jp_may_touch_what_they_may_touch_there(scene: Scene) -> No
     assert "command" not in tree["tools"]["odd"]
 
 
-JP_OTHER: list[tuple[str, dict[str, str], str]] = [
+JP_OTHER: list[tuple[str, dict[str, Any], str]] = [
     ("url", {"url": "https://api.example.org/repos"}, "allow"),
     ("url", {"url": "https://api.example.org/admin/x"}, "deny"),
     ("url", {"url": "https://api.example.org.evil.example/"}, "deny"),
@@ -334,7 +334,7 @@ JP_OTHER: list[tuple[str, dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "fields", "expected"), JP_OTHER, ids=str)
-def test_hosts_and_variables_of_jp(scene: Scene, kind: str, fields: dict[str, str], expected: str) -> None:
+def test_hosts_and_variables_of_jp(scene: Scene, kind: str, fields: dict[str, Any], expected: str) -> None:
     text = imported(scene, "jp", "config.toml").toml.replace("enable = false", "enable = true")
     scene.say("user", text)
     assert scene.decision(kind, tool="web", **fields) == expected

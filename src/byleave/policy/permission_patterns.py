@@ -57,7 +57,10 @@ def command_pattern(text: str, spelled: str, *, prefix: bool = False, wild: str 
     """
     if any(mark in spelled for mark in _OPERATORS):
         return _joined_commands(text, spelled, wild)
-    spelled = " ".join(spelled.split())
+    even = " ".join(spelled.split())
+    if even != spelled:  # agents match blanks one by one; a rule matches words
+        found = command_pattern(text, even, prefix=prefix, wild=wild)
+        return found.replace(narrow=None, lost="it has blanks that no command has: it needs approval")
     if spelled in ("", "*", "**"):
         return Pattern(text, {"any_command": True}, None, _EVERY_COMMAND)
     if spelled.endswith(" *"):  # with nothing behind it, the blank and the star may be missing

@@ -281,7 +281,7 @@ def gateway(rules: dict[str, Any], agent: str, server: str, tool: str) -> str:
     allow, deny = found.get("allow", {}), found.get("deny", {})
 
     def named(names: list[str], name: str) -> bool:
-        return name in names or any(fnmatch.fnmatchcase(name, each) for each in names if "*" in each or "[" in each)
+        return name in names or any(fnmatch.fnmatchcase(name, each) for each in names)
 
     if named(deny.get("servers", []), server) or not named(allow.get("servers", []), server):
         return "deny"
