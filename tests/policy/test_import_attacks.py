@@ -6,14 +6,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import import_originals as originals
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from import_originals import STRICTNESS
 
+import import_originals as originals
 from byleave.policy.import_permissions import import_files
 from byleave.policy.imported_text import ImportedPermissions
+from import_originals import STRICTNESS
 from scene import Scene
 
 NAMES = {
@@ -25,7 +25,7 @@ NAMES = {
     "agent-mcp-gateway": ".mcp-gateway-rules.json",
     "jp": "config.toml",
 }
-QUICK = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+QUICK = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 @pytest.fixture
@@ -151,6 +151,19 @@ def test_the_machines_own_settings_may_void_what_the_user_allows(scene: Scene) -
     assert len(found.deny) == 1
 
 
+@pytest.mark.parametrize(
+    ("defaults", "expected"),
+    [({}, "deny"), ({"deny_on_missing_agent": True}, "deny"), ({"deny_on_missing_agent": False}, "allow")],
+)
+def test_a_call_without_a_name_gets_the_default_agent_only_where_the_gateway_gives_it(
+    scene: Scene, defaults: dict[str, bool], expected: str
+) -> None:
+    agents = {"default": {"allow": {"servers": ["*"]}}, "other": {}}
+    found = load(scene, "agent-mcp-gateway", {"agents": agents, "defaults": defaults})
+    policy = scene.workspace.compile_tree(tomllib.loads(found.toml))
+    assert str(policy.decide({"kind": "call", "server": "db", "tool": "get"}).decision) == expected
+
+
 REFUSED: list[tuple[str, object]] = [
     ("claude-code", claude(deny=["Bash(rm:*)", 1])),
     ("claude-code", claude(ask={"Bash": True})),
@@ -208,6 +221,7 @@ def test_a_link_is_followed_and_a_directory_or_pipe_is_refused(scene: Scene) -> 
         assert import_files("claude-code", [str(scene.home / name)], str(scene.root)).unreadable
 
 
+@pytest.mark.long
 def test_many_entries_are_read_in_a_moment_and_all_hold(scene: Scene) -> None:
     found = load(scene, "claude-code", claude(deny=[f"Bash(prog{number}:*)" for number in range(5_000)]))
     assert found.carried == 5_000

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import import_originals as originals
 import pytest
-from import_originals import STRICTNESS, is_plain
 
+import import_originals as originals
 from byleave.analysis.corpus import example_commands
 from byleave.policy.import_permissions import import_files
 from byleave.policy.imported_text import ImportedPermissions
+from import_originals import STRICTNESS, is_plain
 from scene import Scene
 
 CASES = Path(__file__).resolve().parents[1] / "cases/import"
@@ -158,6 +158,7 @@ def assert_never_looser(
     assert decided == {"allow", "ask", "deny"}
 
 
+@pytest.mark.long
 def test_claude_code(scene: Scene) -> None:
     tree = sample("claude-code", "settings.json")
     lists = {
@@ -184,6 +185,7 @@ CODEX_RULES: list[tuple[list[Any], str]] = [
 ]
 
 
+@pytest.mark.long
 def test_codex(scene: Scene) -> None:
     found = imported(scene, "codex", "default.rules")
     assert_never_looser(scene, found, "codex", commands(), lambda action: originals.codex(CODEX_RULES, action))
@@ -215,6 +217,7 @@ def test_the_configuration_of_codex(scene: Scene) -> None:
     assert [each.text for each in found.lost] == ["approval_policy = untrusted", "sandbox_mode = workspace-write"]
 
 
+@pytest.mark.long
 def test_policies_of_gemini(scene: Scene) -> None:
     rules = sample("gemini", "policy.toml")["rule"]
     found = imported(scene, "gemini", "policy.toml")
@@ -222,6 +225,7 @@ def test_policies_of_gemini(scene: Scene) -> None:
     assert_never_looser(scene, found, "gemini", iter(actions), lambda action: originals.gemini_policy(rules, action))
 
 
+@pytest.mark.long
 def test_settings_of_gemini(scene: Scene) -> None:
     tree = sample("gemini", "settings.json")
     found = imported(scene, "gemini", "settings.json")
@@ -244,6 +248,7 @@ def test_settings_of_gemini(scene: Scene) -> None:
     assert looser == [(search, "deny", "ask")]
 
 
+@pytest.mark.long
 def test_cursor(scene: Scene) -> None:
     tree = sample("cursor", "cli-config.json")["permissions"]
     found = imported(scene, "cursor", "cli-config.json")
@@ -261,6 +266,7 @@ def test_the_lists_of_the_cursor_editor(scene: Scene) -> None:
     assert [each.text.partition(" ")[0] for each in found.lost] == ["autoRun.block_instructions"]
 
 
+@pytest.mark.long
 def test_opencode(scene: Scene) -> None:
     tree = sample("opencode", "opencode.jsonc")
     found = imported(scene, "opencode", "opencode.jsonc")

@@ -29,6 +29,10 @@ _ALL_TOOLS = (
     "every tool of an allowed server without a list is allowed, as the gateway's specification says; version 0.1.5 and "
     "older allowed none"
 )
+_UNNAMED = (
+    "here the agent default stands for calls without a name, which deny_on_missing_agent denies there: give the agent "
+    "another name"
+)
 _NO_VALUE = "values of variables and headers may be secrets: put it into your environment"
 
 
@@ -70,8 +74,13 @@ class _GatewayReader:
         except ConfigErrors as errors:
             raise UnreadableSettingsError(f"cannot be read: {errors.exceptions[0]}") from None
         rules = _table(tree, "the file")
-        self._agents(_table(rules.get("agents", {}), "agents"), path, places)
-        self._defaults(_table(rules.get("defaults", {}), "defaults"), path, places)
+        defaults = _table(rules.get("defaults", {}), "defaults")
+        agents = _table(rules.get("agents", {}), "agents")
+        if "default" in agents and defaults.get("deny_on_missing_agent", True) is not False:
+            self._lose(path, places, ("agents", "default"), "default", _UNNAMED)
+            agents = {name: agent for name, agent in agents.items() if name != "default"}
+        self._agents(agents, path, places)
+        self._defaults(defaults, path, places)
         for key in rules.keys() - {"agents", "defaults", "$schema"}:
             self._lose(path, places, (key,), key, "byleave does not know what it means")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from byleave.core.fs_rules import is_under
 from byleave.policy.agent_permissions import AgentPermissions, LostPermission, permissions_of
-from byleave.policy.agent_settings import LOCAL, USER, SettingsSource, settings_sources
+from byleave.policy.agent_settings import LOCAL, MANAGED, USER, SettingsSource, settings_sources
 from byleave.policy.dirs import real_path
 from byleave.policy.import_gateway import import_gateway
 from byleave.policy.import_jp import import_jp
@@ -35,13 +35,14 @@ _IN_PROJECT = {GATEWAY: (".mcp-gateway-rules.json", ".mcp.json"), JP: (".jp/conf
 def import_permissions(agent: str, home: str, root: str) -> ImportedPermissions:
     """Return what the user has said to an agent: in all projects, and the allows that hold in this one.
 
-    What the project's own files deny or ask is left out: it holds in the project, where the agent's hook reads it. A
-    personal file that may have come with the project is left out, too.
+    What the machine's own files say comes with it, since they may deny what the user allows. What the project's own
+    files deny or ask is left out: it holds in the project, where the agent's hook reads it. A personal file that may
+    have come with the project is left out, too.
     """
     if agent in _AT_HOME:
         return _of_user(agent, home, root)
     sources = settings_sources(agent, home, root, further=True)
-    of_user = permissions_of(agent, [each for each in sources if each.scope == USER], root)
+    of_user = permissions_of(agent, [each for each in sources if each.scope in (USER, MANAGED)], root)
     personal = [each for each in sources if each.scope == LOCAL and os.path.lexists(each.path)]
     of_project = permissions_of(agent, [each for each in personal if _is_untracked(root, each.path)], root)
     strange = [
