@@ -15,7 +15,7 @@ from byleave.core.suggest import toml_key
 from byleave.errors import ConfigErrors
 from byleave.policy.agent_permissions import LostPermission
 from byleave.policy.agent_settings import UnreadableSettingsError, read_settings_text
-from byleave.policy.imported_text import ImportedPermissions, comment, table_text
+from byleave.policy.imported_text import ImportedPermissions, comment, read_each, table_text
 from byleave.policy.mcp_json import SERVERS, parse_json, read_foreign
 from byleave.text import shown
 
@@ -39,17 +39,12 @@ _NO_VALUE = "values of variables and headers may be secrets: put it into your en
 def import_gateway(paths: Sequence[str]) -> ImportedPermissions:
     """Return what rules files and server files of the gateway say."""
     reader = _GatewayReader()
-    unreadable: list[str] = []
-    for path in paths:
-        try:
-            reader.read(path)
-        except UnreadableSettingsError as error:
-            unreadable.append(f"{shown(path)} {error}")
-    lost = [LostPermission(each.partition(" ")[0], "", each.partition(" ")[2]) for each in unreadable]
-    toml = "\n".join(reader.pieces) if not unreadable else ""
-    summaries = tuple(reader.summaries) if not unreadable else ()
-    carried = reader.carried if not unreadable else 0
-    return ImportedPermissions(toml, carried, (*lost, *reader.lost), tuple(unreadable), summaries)
+    unreadable, lost = read_each(paths, reader.read)
+    if unreadable:
+        return ImportedPermissions("", 0, (*lost, *reader.lost), unreadable)
+    return ImportedPermissions(
+        "\n".join(reader.pieces), reader.carried, tuple(reader.lost), (), tuple(reader.summaries)
+    )
 
 
 class _GatewayReader:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from byleave.core.suggest import toml_key
 from byleave.policy.agent_permissions import LostPermission
 from byleave.policy.agent_settings import USER, SettingsSource, UnreadableSettingsError, read_settings
-from byleave.policy.imported_text import ImportedPermissions, SettingsLines, comment, table_text
+from byleave.policy.imported_text import ImportedPermissions, SettingsLines, comment, read_each, table_text
 from byleave.text import shown
 
 if TYPE_CHECKING:
@@ -34,22 +34,13 @@ _NOT_PERMISSIONS = ("options", "parameters", "questions")
 def import_jp(paths: Sequence[str]) -> ImportedPermissions:
     """Return what configuration files of JP say of tools."""
     reader = _JpReader()
-    unreadable: list[str] = []
-    for path in paths:
-        try:
-            reader.read(path)
-        except UnreadableSettingsError as error:
-            unreadable.append(f"{shown(path)} {error}")
-    lost = [LostPermission(each.partition(" ")[0], "", each.partition(" ")[2]) for each in unreadable]
+    unreadable, lost = read_each(paths, reader.read)
     if unreadable:
-        return ImportedPermissions("", 0, (*lost, *reader.lost), tuple(unreadable))
+        return ImportedPermissions("", 0, (*lost, *reader.lost), unreadable)
     pieces = [piece for name in reader.tools for piece in reader.text(name)]
     heading = [comment(f"Tools of JP, from {', '.join(shown(path) for path in paths)}:")] if pieces else []
-    carried = sum(piece.startswith("[[") for piece in pieces) + len(
-        [piece for piece in pieces if not piece.startswith("[[")]
-    )
     summaries = tuple(f"tool  {shown(name)}" for name in reader.tools if reader.tools[name].get("source"))
-    return ImportedPermissions("\n".join([*heading, *pieces]), carried, (*lost, *reader.lost), (), summaries)
+    return ImportedPermissions("\n".join([*heading, *pieces]), len(pieces), tuple(reader.lost), (), summaries)
 
 
 class _JpReader:

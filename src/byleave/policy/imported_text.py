@@ -80,14 +80,33 @@ def imported_rules(found: AgentPermissions) -> ImportedPermissions:
             begin = "" if heading == (heading := f"{title} in {shown(rule.source)}:") else comment(heading)
             pieces.append(f"{begin}{rule_text(rule.table)}")
             summaries.append(f"{outcome:<5}  {_about(rule.table[outcome])}")
-    unreadable = [LostPermission(each.partition(" ")[0], "", each.partition(" ")[2]) for each in found.unreadable]
     placed = [LostPermission(lines.place(each.source, each.at), each.text, each.why) for each in found.lost]
     files = list(dict.fromkeys(each.source for each in found.lost))
     order = {each: (files.index(old.source), _line(each)) for each, old in zip(placed, found.lost, strict=True)}
     lost = sorted(dict.fromkeys(placed), key=order.__getitem__)
     return ImportedPermissions(
-        "\n".join(pieces), len(found.rules), (*unreadable, *lost), found.unreadable, tuple(summaries)
+        "\n".join(pieces),
+        len(found.rules),
+        (*unread_files(found.unreadable), *lost),
+        found.unreadable,
+        tuple(summaries),
     )
+
+
+def read_each(paths: Iterable[str], read: Callable[[str], None]) -> tuple[tuple[str, ...], list[LostPermission]]:
+    """Read every file; return the sentences about those that cannot be read, and the same as what is lost."""
+    unreadable: list[str] = []
+    for path in paths:
+        try:
+            read(path)
+        except UnreadableSettingsError as error:
+            unreadable.append(f"{shown(path)} {error}")
+    return tuple(unreadable), unread_files(unreadable)
+
+
+def unread_files(sentences: Iterable[str]) -> list[LostPermission]:
+    """Return what sentences say that begin with the name of a file."""
+    return [LostPermission(each.partition(" ")[0], "", each.partition(" ")[2]) for each in sentences]
 
 
 def _line(lost: LostPermission) -> int:
