@@ -8,7 +8,17 @@ HERE = Path(__file__).parent
 CHECKS = frozenset({"raises", "fail", "warns"})
 # Helpers that fail the test themselves; each has an assertion or raises an error when it has waited for too long.
 HELPERS = frozenset(
-    {"assert_kept", "both", "check_resolution", "eventually", "goes_through", "judge", "pass_both_ways", "until"}
+    {
+        "assert_kept",
+        "assert_never_looser",
+        "both",
+        "check_resolution",
+        "eventually",
+        "goes_through",
+        "judge",
+        "pass_both_ways",
+        "until",
+    }
 )
 NAMED = ast.Name | ast.Attribute
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -80,7 +80,7 @@ def test_modes_of_codex_are_named_as_lost(own_home: Path, tmp_path: Path) -> Non
     (own_home / ".codex/config.toml").write_text('approval_policy = "never"\n')
     (own_home / ".codex/rules/a.rules").write_text('prefix_rule(pattern=["rm"], decision="forbidden")\n')
     found = json.loads(byleave("policy", "import", "codex", "--json", cwd=tmp_path).out)
-    assert (found["carried"], [each["text"] for each in found["lost"]]) == (1, ['approval_policy = "never"'])
+    assert (found["carried"], [each["text"] for each in found["lost"]]) == (1, ["approval_policy = never"])
 
 
 def test_an_agent_without_permissions_has_none(tmp_path: Path) -> None:
@@ -122,3 +122,61 @@ def test_a_personal_file_that_may_have_come_with_the_project_is_not_imported(
     assert (found["carried"], len(found["lost"])) == (0, 1)
     named = json.loads(byleave("policy", "import", "claude-code", str(file), "--json", cwd=tmp_path).out)
     assert (named["carried"], "within = " in named["toml"]) == (1, True)
+
+
+SAMPLES = Path(__file__).resolve().parents[1] / "cases/import"
+FORMATS = {
+    "claude-code": ["settings.json"],
+    "codex": ["default.rules", "config.toml"],
+    "gemini": ["settings.json", "policy.toml"],
+    "cursor": ["cli-config.json", "permissions.json"],
+    "opencode": ["opencode.jsonc"],
+    "agent-mcp-gateway": [".mcp-gateway-rules.json", ".mcp.json"],
+    "jp": ["config.toml", "local.toml"],
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_written_once_and_read_again(name: str, own_home: Path, tmp_path: Path) -> None:
+    root = tmp_path / "ws"
+    root.mkdir()
+    files = [str(SAMPLES / name / file) for file in FORMATS[name]]
+    words = ("policy", "import", name, *files, "--write", "mine.toml")
+    unasked = byleave(*words, cwd=root)
+    assert (unasked.code, "mine.toml would get:" in unasked.out, (root / "mine.toml").exists()) == (10, True, False)
+    assert byleave(*words, "--yes", cwd=root).code == 0
+    written = (root / "mine.toml").read_text()
+    tree = tomllib.loads(written)
+    assert tree.keys() & {"rules", "agents", "tools"}
+    assert byleave("policy", "show", "--policy", "mine.toml", cwd=root).code == 0
+    assert byleave(*words, "--yes", cwd=root).code == 0
+    assert (root / "mine.toml").read_text() == written
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_text_of_every_format_is_toml_with_comments_that_fit(name: str, own_home: Path, tmp_path: Path) -> None:
+    files = [str(SAMPLES / name / file) for file in FORMATS[name]]
+    found = json.loads(byleave("policy", "import", name, *files, "--json", cwd=tmp_path).out)
+    text = byleave("policy", "import", name, *files, cwd=tmp_path).out
+    assert tomllib.loads(text) == tomllib.loads(found["toml"])
+    assert [line for line in text.splitlines() if line.startswith("#") and len(line) > 80 and " " in line[10:]] == []
+    assert all(each["why"] and each["source"] for each in found["lost"])
+    assert all(each["source"].rpartition(":")[2].isdigit() for each in found["lost"] if each["text"])
+
+
+def test_a_name_that_is_no_format_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    done = byleave("policy", "import", "opencod", cwd=tmp_path)
+    assert (done.code, "did you mean opencode?" in done.err) == (2, True)
+
+
+def test_settings_that_cannot_be_read_are_not_written(own_home: Path, tmp_path: Path) -> None:
+    (own_home / ".claude").mkdir()
+    (own_home / ".claude/settings.json").write_text('{"permissions": {"deny": "Bash"}}')
+    done = byleave("policy", "import", "claude-code", "--write", "mine.toml", "--yes", cwd=tmp_path)
+    assert (done.code, (tmp_path / "mine.toml").exists()) == (2, False)
+
+
+def test_what_came_with_a_project_is_named_and_left_out(own_home: Path, tmp_path: Path) -> None:
+    (tmp_path / ".mcp-gateway-rules.json").write_text('{"agents": {"a": {"allow": {"servers": ["*"]}}}}')
+    found = json.loads(byleave("policy", "import", "agent-mcp-gateway", "--json", cwd=tmp_path).out)
+    assert (found["toml"], len(found["lost"])) == ("", 1)

@@ -7,6 +7,10 @@ has no nearest rule here.
 `check` loads this module, so it imports as little as the modules that decide.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.action import CallAction, CommandAction, UrlAction
 from byleave.core.decision import ALLOW
 from byleave.core.fs_rules import FsTarget
@@ -29,7 +33,6 @@ from byleave.core.url import BadUrl, parse_url
 from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -67,7 +70,7 @@ class NearestRule(Record):
         return {"rule": self.rule, "source": self.source, "but": self.but}
 
 
-def nearest_rule(policy: "LivePolicy", resolved: "ResolvedAction", *, confines: bool) -> NearestRule | None:
+def nearest_rule(policy: LivePolicy, resolved: ResolvedAction, *, confines: bool) -> NearestRule | None:
     """Return the rule nearest to allowing an action; None if it is allowed, or if no single condition keeps it."""
     if resolved.verdict.decision is ALLOW:
         return None
@@ -86,25 +89,25 @@ def nearest_rule(policy: "LivePolicy", resolved: "ResolvedAction", *, confines: 
 class _Trials:
     """Decides the action by changed policies, no more often than is quick."""
 
-    def __init__(self, policy: "LivePolicy", action: "Action", *, confines: bool) -> None:
+    def __init__(self, policy: LivePolicy, action: Action, *, confines: bool) -> None:
         self.compiled: CompiledPolicy = policy.compiled.policy
         self._policy = policy
         self._action = action
         self._confines = confines
         self._left = _MOST_TRIED
 
-    def under(self, rules: "Sequence[CompiledRule]") -> "Verdict | None":
+    def under(self, rules: Sequence[CompiledRule]) -> Verdict | None:
         """Return the allow that the action would get if these were the rules; None if it would get none."""
         return self._allow(self.compiled.views[0].replace(rules=RuleTable(rules)))
 
-    def under_net(self, tool: str, rules: "Sequence[NetRule]") -> "Verdict | None":
+    def under_net(self, tool: str, rules: Sequence[NetRule]) -> Verdict | None:
         """Return the same for network rules of a tool."""
         view = self.compiled.views[0]
         known = view.tools[tool]
         changed = known.replace(access=known.access.replace(net=NetTable(rules)))
         return self._allow(view.replace(tools={**view.tools, tool: changed}))
 
-    def _allow(self, view: "PolicyView") -> "Verdict | None":
+    def _allow(self, view: PolicyView) -> Verdict | None:
         if self._left == 0:
             return None
         self._left -= 1
@@ -116,11 +119,11 @@ class _Trials:
 class _Subject(Record):
     """What the action is about, to see quickly which rules speak of it: the commands of a line, else something else."""
 
-    commands: "tuple[MatchContext, ...] | None" = None
+    commands: tuple[MatchContext, ...] | None = None
     paths: tuple[str, ...] = ()
     other: MatchContext | None = None  # a URL or a call
 
-    def may_fit(self, matcher: "Matcher") -> bool:
+    def may_fit(self, matcher: Matcher) -> bool:
         """Whether a matcher can be about the action; a yes is only worth a trial."""
         if self.commands is not None:
             return any(_fits(matcher, command) for command in self.commands)
@@ -134,7 +137,7 @@ class _Subject(Record):
         return not isinstance(matcher, CommandMatcher)
 
 
-def _subject(policy: "LivePolicy", resolved: "ResolvedAction") -> _Subject:
+def _subject(policy: LivePolicy, resolved: ResolvedAction) -> _Subject:
     action, reader = resolved.action, policy.compiled.read_line
     if isinstance(action, UrlAction):
         target = parse_url(action.url)
@@ -151,7 +154,7 @@ def _subject(policy: "LivePolicy", resolved: "ResolvedAction") -> _Subject:
 
 
 def _without_the_deciding(
-    tried: _Trials, table: RuleTable, resolved: "ResolvedAction", subject: _Subject
+    tried: _Trials, table: RuleTable, resolved: ResolvedAction, subject: _Subject
 ) -> NearestRule | None:
     """Return the rule that would allow the action if the one that decides were not there."""
     first = resolved.verdict.because[0]
@@ -175,7 +178,7 @@ def _without_the_deciding(
     return NearestRule(allowing.text, allowing.source, f"it has {sentence_list(flags)}, and {but}" if flags else but)
 
 
-def _flags(matcher: "Matcher") -> "tuple[str, ...]":
+def _flags(matcher: Matcher) -> tuple[str, ...]:
     return matcher.flags if isinstance(matcher, CommandMatcher) else ()
 
 
@@ -198,11 +201,11 @@ def _by_conditions(tried: _Trials, table: RuleTable, subject: _Subject) -> Neare
     return None
 
 
-def _fits(matcher: "Matcher", subject: MatchContext) -> bool:
+def _fits(matcher: Matcher, subject: MatchContext) -> bool:
     return matcher.match(subject, granting=True) is True and matcher.covers(subject)
 
 
-def _relaxed(matcher: "Matcher", subject: _Subject) -> "Iterator[Relaxed]":
+def _relaxed(matcher: Matcher, subject: _Subject) -> Iterator[Relaxed]:
     """Yield the matcher with one of its conditions left out, in every way."""
     if isinstance(matcher, All):
         yield from _relaxed_all(matcher, subject)
@@ -223,7 +226,7 @@ def _relaxed(matcher: "Matcher", subject: _Subject) -> "Iterator[Relaxed]":
         yield matcher.replace(argument=None), _DETAIL, "its arguments are not those that the rule is about"
 
 
-def _relaxed_all(matcher: All, subject: _Subject) -> "Iterator[Relaxed]":
+def _relaxed_all(matcher: All, subject: _Subject) -> Iterator[Relaxed]:
     for number, inner in enumerate(matcher.matchers):
         others = (*matcher.matchers[:number], *matcher.matchers[number + 1 :])
         if others and isinstance(inner, AgentMatcher):
@@ -234,11 +237,11 @@ def _relaxed_all(matcher: All, subject: _Subject) -> "Iterator[Relaxed]":
             yield All(_with(matcher.matchers, number, wider)), distance, but
 
 
-def _with(matchers: "tuple[Matcher, ...]", number: int, wider: "Matcher") -> "tuple[Matcher, ...]":
+def _with(matchers: tuple[Matcher, ...], number: int, wider: Matcher) -> tuple[Matcher, ...]:
     return (*matchers[:number], wider, *matchers[number + 1 :])
 
 
-def _relaxed_command(matcher: CommandMatcher, parts: "Sequence[MatchPart]") -> "Iterator[Relaxed]":
+def _relaxed_command(matcher: CommandMatcher, parts: Sequence[MatchPart]) -> Iterator[Relaxed]:
     if not matcher.names:  # without any word, it would be near to everything
         return
     beyond = next((found for part in parts if (found := _beyond(matcher, part)) is not None), None)
@@ -260,7 +263,7 @@ def _operands(most: int) -> str:
     return f"it has more than {most} operands" if most else "it has operands"
 
 
-def _beyond(matcher: CommandMatcher, part: "MatchPart") -> str | None:
+def _beyond(matcher: CommandMatcher, part: MatchPart) -> str | None:
     """Return the option of a command that an allow by this matcher does not reach."""
     if matcher.match(MatchContext("execute", None, part), granting=True) is not True:
         return None

@@ -235,7 +235,8 @@ def _value(name: str, option: OptionSpec, ahead: Iterator[str]) -> str:
 
 def _check_choice(positional: PositionalSpec, value: str | None) -> None:
     if value is not None and positional.choices and value not in positional.choices:
-        hint = f"it is one of {sentence_list(positional.choices, most=20)}"
+        near = _nearest_hint(value, positional.choices)
+        hint = near if near.startswith("did") else f"it is one of {sentence_list(positional.choices, most=20)}"
         raise InputError(f"{positional.name} cannot be {quoted(value)}", hint=hint)
 
 

@@ -20,7 +20,7 @@ GROUPS = (
     *("read_only_git", "compilation", "safe_npm", "package_listing", "tests", "read_only_files", "network"),
     *("destructive", "privilege", "installing", "publishing", "remote", "administration"),
 )
-IMPORTED = ("claude-code", "codex", "gemini", "cursor", "opencode")
+IMPORTED = ("claude-code", "codex", "gemini", "cursor", "opencode", "agent-mcp-gateway", "jp")
 EDITORS = ("zed", "jetbrains", "neovim", "emacs", "toad", "acpx")
 DOORS = ("hook", "acp", "mcp", "call", "run", "cli", "python")  # of records
 COMPLETED = ("agents", "tools", "servers", "sessions", "mounts", "pending", "approved")  # what a workspace has names of
@@ -291,18 +291,21 @@ ROOT = CommandSpec(
                 ),
                 CommandSpec(
                     "import",
-                    "Print the permissions that an agent already has, as rules.",
+                    "Print the permissions that another program already has, as rules.",
                     "policy_import",
                     (
                         OptionSpec(("--write",), "add the rules to this file, after your consent", "FILE"),
                         _YES,
                     ),
                     (
-                        PositionalSpec("AGENT", "the agent", choices=IMPORTED),
+                        PositionalSpec("FORMAT", "the agent, or the other program", choices=IMPORTED),
                         PositionalSpec("FILE", "its settings (default: yours)", required=False, repeat=True),
                     ),
-                    details="The rules never allow what the agent asks about or denies. What cannot be carried over "
-                    "exactly is carried over stricter, and listed.",
+                    details="The rules never allow what the original asks about or denies. What cannot be carried over "
+                    "exactly is carried over stricter, and listed with its file and line.\n\n"
+                    """  byleave policy import claude-code
+  byleave policy import codex ~/.codex/rules/default.rules --json
+  byleave policy import gemini --write ~/.config/byleave/config.toml""",
                 ),
             ),
         ),

@@ -1,4 +1,4 @@
-"""`byleave policy import`: the permissions that an agent has in its own settings, as rules of byleave."""
+"""`byleave policy import`: the permissions that another program has in its own settings, as rules of byleave."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from byleave.cli.terminal import consents, may_ask, record_answers
 from byleave.cli.workspace import open_workspace, working_directory
 from byleave.errors import ConfigErrors, InputError, StateError
 from byleave.policy.import_permissions import import_files, import_permissions
+from byleave.policy.imported_text import lost_comments
 from byleave.policy.layers import LARGEST_FILE
 from byleave.text import quoted, shown, shown_lines
 from byleave.user_files import read_all, write_private
 
 if TYPE_CHECKING:
     from byleave.cli.arguments import ParsedArguments
-    from byleave.policy.import_permissions import ImportedPermissions
+    from byleave.policy.imported_text import ImportedPermissions
     from byleave.policy.load import Workspace
 
 REFUSED = 1
@@ -26,7 +27,7 @@ NEEDS_CONSENT = 10
 def run(given: ParsedArguments) -> int:
     """Print the rules, and what is lost; with --write, add them to a file."""
     workspace = open_workspace(given)
-    agent = given.words["AGENT"]
+    agent = given.words["FORMAT"]
     files = [given.words["FILE"], *given.rest] if "FILE" in given.words else []
     for file in files:
         if not os.path.lexists(os.path.join(working_directory(), file)):
@@ -47,15 +48,16 @@ def run(given: ParsedArguments) -> int:
 
 def _lines(found: ImportedPermissions) -> list[str]:
     """Return a file with comments: what is lost stands at its end."""
-    lines = shown_lines(found.toml.rstrip("\n")).split("\n") if found.toml else ["# nothing is carried over"]
+    lines = shown_lines(found.toml.rstrip("\n")).split("\n") if found.toml else ["# Nothing is carried over."]
     if found.lost:
-        lines += ["", "# Not carried over, or not exactly:"]
-        lines += [f"#   {shown(each.text)} ({shown(each.source)}): {shown(each.why)}" for each in found.lost]
+        lines += ["", "# Not carried over, or not exactly:", *lost_comments(found.lost)]
     return lines
 
 
 def _write(given: ParsedArguments, workspace: Workspace, found: ImportedPermissions, path: str) -> int:
     """Add the rules to a file behind what it says already, if the user agrees."""
+    if found.unreadable:
+        raise InputError(found.unreadable[0], hint="mend it, or name the files to import")
     before = _content(path)
     after = with_block(before, found.toml)
     if not found.toml or after == before:
@@ -84,9 +86,9 @@ def _write(given: ParsedArguments, workspace: Workspace, found: ImportedPermissi
 
 
 def with_block(content: bytes, text: str) -> bytes:
-    """Return a configuration file with more tables behind all others; those that it ends with already are not added."""
+    """Return a configuration file with more tables behind all others; those that it has already are not added."""
     added = text.encode()
-    if content.endswith(added):
+    if added in content:
         return content
     if content and not content.endswith(b"\n"):
         content += b"\n"

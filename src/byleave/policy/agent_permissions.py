@@ -5,14 +5,15 @@ only tightens. `allow` is at most as wide. What cannot be expressed is carried a
 allows and named in `lost`. `unreadable` says which settings could not be read at all: the agent may deny there what is
 about to run.
 
-Where the settings are and how they are read: `agent_settings`. How one pattern becomes a match: `permission_patterns`.
+A hook's cold path: no `json`, no `re`; `tomllib` only where Gemini CLI has policy files. Where the settings are and how
+they are read: `agent_settings`. The entries of each agent's files: `permission_lists`.
 
 Start at `read_permissions`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from byleave.policy.agent_settings import (
     LOCAL,
@@ -21,29 +22,20 @@ from byleave.policy.agent_settings import (
     USER,
     SettingsSource,
     UnreadableSettingsError,
-    read_prefix_rules,
-    read_settings,
     settings_sources,
 )
-from byleave.policy.permission_patterns import (
-    Pattern,
-    claude_pattern,
-    cursor_pattern,
-    gemini_pattern,
-    gemini_rule_patterns,
-    opencode_pattern,
-    prefix_pattern,
-)
+from byleave.policy.permission_lists import ALLOW, ASK, DENY, READERS, STRICTNESS, PermissionEntry, SettingsNote
 from byleave.record import Record
 from byleave.text import quoted, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
+    from typing import Any
+
+    from byleave.policy.permission_lists import At
 
     RuleTree = dict[str, Any]
 
-ALLOW, ASK, DENY = "allow", "ask", "deny"
-_STRICTNESS = (ALLOW, ASK, DENY)
 _TITLES = {
     "claude-code": "Claude Code",
     "codex": "Codex",
@@ -52,6 +44,7 @@ _TITLES = {
     "opencode": "opencode",
 }
 READABLE = tuple(_TITLES)
+_MOST_EXCEPTIONS = 64  # to one entry; further ones are left out, which is stricter
 
 
 class LostPermission(Record):
@@ -60,26 +53,36 @@ class LostPermission(Record):
     source: str
     text: str
     why: str
+    at: At = ()
+
+
+class CarriedRule(Record):
+    """A rule, and the entry of a settings file that it comes from."""
+
+    outcome: str
+    table: RuleTree
+    source: str
+    at: At = ()
 
 
 class AgentPermissions(Record):
     """What an agent's own settings say. The tables are items of `rules`; `unreadable` are sentences."""
 
-    deny: tuple[RuleTree, ...] = ()
-    ask: tuple[RuleTree, ...] = ()
-    allow: tuple[RuleTree, ...] = ()
+    rules: tuple[CarriedRule, ...] = ()
     unreadable: tuple[str, ...] = ()
     lost: tuple[LostPermission, ...] = ()
 
+    @property
+    def deny(self) -> tuple[RuleTree, ...]:
+        return tuple([rule.table for rule in self.rules if rule.outcome == DENY])
 
-class _Entry(Record):
-    """One permission of a settings file. A later entry with the same `group` overrules it; "" is never overruled."""
+    @property
+    def ask(self) -> tuple[RuleTree, ...]:
+        return tuple([rule.table for rule in self.rules if rule.outcome == ASK])
 
-    outcome: str
-    pattern: Pattern
-    source: SettingsSource
-    group: str = ""
-    why: str = ""
+    @property
+    def allow(self) -> tuple[RuleTree, ...]:
+        return tuple([rule.table for rule in self.rules if rule.outcome == ALLOW])
 
 
 def read_permissions(agent: str, home: str, root: str) -> AgentPermissions:
@@ -93,40 +96,55 @@ def read_permissions(agent: str, home: str, root: str) -> AgentPermissions:
 
 def permissions_of(agent: str, sources: Sequence[SettingsSource], root: str) -> AgentPermissions:
     """Return what these settings files say together; those that do not exist say nothing."""
-    reader = _READERS.get(agent)
-    if reader is None:
+    if agent not in READERS:
         return AgentPermissions()
-    entries: list[_Entry] = []
+    entries: list[PermissionEntry] = []
+    notes: list[SettingsNote] = []
     unreadable: list[str] = []
     for source in sources:
-        found: list[_Entry] = []
+        found: list[PermissionEntry] = []
         try:
-            found.extend(reader(source))  # what stands before an error stays
+            for each in READERS[agent](source):  # what stands before an error stays
+                if isinstance(each, SettingsNote):
+                    notes.append(each)
+                else:
+                    found.append(each)
         except UnreadableSettingsError as error:
             unreadable.append(f"{shown(source.path)} {error}")
             found = [entry for entry in found if entry.outcome != ALLOW]
         entries += found
-    tables: dict[str, list[RuleTree]] = {DENY: [], ASK: [], ALLOW: []}
-    lost: list[LostPermission] = []
-    for number, entry in enumerate(entries):
-        later = [each for each in entries[number + 1 :] if entry.group and _overrules(each, entry)]
+    closed = any(note.closes for note in notes)
+    rules: dict[str, CarriedRule] = {}
+    lost = [LostPermission(note.source.path, note.text, note.why, note.at) for note in notes]
+    for entry, later in _with_exceptions(entries):
         made, problems = _rule(agent, entry, later, root)
-        if made is not None and made not in tables[entry.outcome]:
-            tables[entry.outcome].append(made)
-        lost += [LostPermission(shown(entry.source.path), entry.pattern.text, why) for why in problems]
-    return AgentPermissions(
-        tuple(tables[DENY]), tuple(tables[ASK]), tuple(tables[ALLOW]), tuple(unreadable), tuple(lost)
-    )
+        if closed and entry.outcome == ALLOW and entry.source.scope != MANAGED:
+            made, problems = None, ("the machine's own settings do not let it hold",)
+        if made is not None:
+            rules.setdefault(repr(made), CarriedRule(entry.outcome, made, entry.source.path, entry.at))
+        lost += [LostPermission(entry.source.path, entry.pattern.text, why, entry.at) for why in problems]
+    return AgentPermissions(tuple(rules.values()), tuple(unreadable), tuple(lost))
 
 
-def _overrules(later: _Entry, entry: _Entry) -> bool:
-    """Whether a later entry makes an exception to a stricter one that stands in the same file."""
-    if later.group != entry.group or later.source != entry.source or later.pattern.narrow is None:
-        return False
-    return _STRICTNESS.index(later.outcome) < _STRICTNESS.index(entry.outcome)
+def _with_exceptions(entries: Sequence[PermissionEntry]) -> list[tuple[PermissionEntry, list[PermissionEntry]]]:
+    """Return each entry with the later ones of its group that make an exception to it, in the same file."""
+    behind: dict[tuple[str, SettingsSource], list[PermissionEntry]] = {}
+    found: list[tuple[PermissionEntry, list[PermissionEntry]]] = []
+    for entry in reversed(entries):
+        later: list[PermissionEntry] = []
+        if entry.group:
+            others = behind.setdefault((entry.group, entry.source), [])
+            strict = STRICTNESS.index(entry.outcome)
+            later = [each for each in reversed(others) if STRICTNESS.index(each.outcome) < strict][:_MOST_EXCEPTIONS]
+            if entry.pattern.narrow is not None and entry.outcome != DENY:
+                others.append(entry)
+        found.append((entry, later))
+    return found[::-1]
 
 
-def _rule(agent: str, entry: _Entry, later: Sequence[_Entry], root: str) -> tuple[RuleTree | None, tuple[str, ...]]:
+def _rule(
+    agent: str, entry: PermissionEntry, later: Sequence[PermissionEntry], root: str
+) -> tuple[RuleTree | None, tuple[str, ...]]:
     """Return the rule of an entry, None if there is none, and what of the entry is not carried over."""
     pattern = entry.pattern
     if entry.outcome == ALLOW:
@@ -168,123 +186,11 @@ def _rooted(path: str, root: str) -> str:
     return path if path.startswith(("/", "~")) else f"{root.rstrip('/')}/{path}"
 
 
-def _claude_code(source: SettingsSource) -> Iterator[_Entry]:
-    permissions = _table(read_settings(source).get("permissions"), "permissions")
-    for outcome in _STRICTNESS:
-        for text in _texts(permissions.get(outcome), f"permissions.{outcome}"):
-            yield _Entry(outcome, claude_pattern(text, source.directory, source.root), source)
-
-
-def _codex(source: SettingsSource) -> Iterator[_Entry]:
-    """The strictest of several rules that match decides, so none overrules another."""
-    outcomes = {"allow": ALLOW, "prompt": ASK, "forbidden": DENY}
-    for rule in read_prefix_rules(source):
-        if rule.decision not in outcomes:
-            raise UnreadableSettingsError(f"has a decision that byleave does not know: {quoted(rule.decision)}")
-        yield _Entry(outcomes[rule.decision], prefix_pattern(rule.pattern), source, why=rule.why)
-
-
-def _gemini(source: SettingsSource) -> Iterator[_Entry]:
-    tree = read_settings(source)
-    if source.path.endswith(".toml"):
-        yield from _gemini_policies(tree, source)
-        return
-    tools = _table(tree.get("tools"), "tools")
-    for outcome, names in ((ALLOW, ("allowed", "allowedTools")), (DENY, ("exclude", "excludeTools"))):
-        for text in _texts(tools.get(names[0], tree.get(names[1])), f"tools.{names[0]}"):
-            yield _Entry(outcome, gemini_pattern(text), source)
-    core = _texts(tools.get("core", tree.get("coreTools")), "tools.core")
-    kept = [gemini_pattern(text) for text in core if text.startswith(("run_shell_command(", "ShellTool("))]
-    if kept and not {"run_shell_command", "ShellTool"} & set(core):
-        tables = [each.narrow for each in kept if each.narrow is not None]
-        inner = {"not": {"any": tables}} if tables else {}
-        rest = Pattern("tools.core", {"all": [{"any_command": True}, inner]} if inner else {"any_command": True})
-        yield _Entry(DENY, rest, source)
-
-
-def _gemini_policies(tree: Mapping[str, Any], source: SettingsSource) -> Iterator[_Entry]:
-    """A rule of a higher priority overrules one of a lower."""
-    outcomes = {"allow": ALLOW, "ask_user": ASK, "deny": DENY}
-    rules = tree.get("rule", [])
-    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-        raise UnreadableSettingsError("has a `rule` that is no list of tables")
-    order = [rule.get("priority", 0) for rule in rules]
-    if not all(isinstance(priority, int) for priority in order):
-        raise UnreadableSettingsError("has a priority that is no number")
-    for rule in sorted(rules, key=lambda each: int(each.get("priority", 0))):
-        decision = rule.get("decision")
-        if decision not in outcomes:
-            raise UnreadableSettingsError(f"has a decision that byleave does not know: {quoted(str(decision))}")
-        for pattern in gemini_rule_patterns(rule):
-            yield _Entry(outcomes[decision], pattern, source, "policies", str(rule.get("denyMessage") or ""))
-
-
-def _cursor(source: SettingsSource) -> Iterator[_Entry]:
-    permissions = _table(read_settings(source).get("permissions"), "permissions")
-    for outcome in (ALLOW, DENY):
-        for text in _texts(permissions.get(outcome), f"permissions.{outcome}"):
-            yield _Entry(outcome, cursor_pattern(text, source.root), source)
-
-
-def _opencode(source: SettingsSource) -> Iterator[_Entry]:
-    """The last match decides. What an agent's own section denies counts for all; what it allows counts for none."""
-    tree = read_settings(source)
-    yield from _opencode_permissions(tree.get("permission"), source, "")
-    for name, enabled in _table(tree.get("tools"), "tools").items():
-        if enabled is False:
-            yield _Entry(DENY, opencode_pattern(name, "*"), source)
-    for section in ("agent", "mode"):
-        for name, table in _table(tree.get(section), section).items():
-            inner = _table(table, f"{section}.{name}").get("permission")
-            yield from (
-                entry.replace(group="")
-                for entry in _opencode_permissions(inner, source, name)
-                if entry.outcome != ALLOW
-            )
-
-
-def _opencode_permissions(given: object, source: SettingsSource, section: str) -> Iterator[_Entry]:
-    if given is None:
-        return
-    tools = {"*": given} if isinstance(given, str) else _table(given, "permission")
-    for tool, value in tools.items():
-        patterns = {"*": value} if isinstance(value, str) else _table(value, f"permission.{tool}")
-        for text, outcome in patterns.items():
-            if outcome not in _STRICTNESS:
-                raise UnreadableSettingsError(f"has a permission that byleave does not know: {quoted(str(outcome))}")
-            for each in ("bash", "edit", "read", "webfetch") if tool == "*" else (tool,):
-                yield _Entry(str(outcome), opencode_pattern(each, text), source, f"{section} {each}")
-
-
-_READERS: Mapping[str, Callable[[SettingsSource], Iterator[_Entry]]] = {
-    "claude-code": _claude_code,
-    "codex": _codex,
-    "gemini": _gemini,
-    "cursor": _cursor,
-    "opencode": _opencode,
-}
-
-
-def _table(value: object, name: str) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise UnreadableSettingsError(f"has {shown(name)} in a form that byleave does not know")
-    return value
-
-
-def _texts(value: object, name: str) -> list[str]:
-    if value is None:
-        return []
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise UnreadableSettingsError(f"has {shown(name)} in a form that byleave does not know")
-    return value
-
-
 __all__ = [
     "LOCAL",
     "READABLE",
     "AgentPermissions",
+    "CarriedRule",
     "LostPermission",
     "permissions_of",
     "read_permissions",

@@ -1,34 +1,38 @@
-"""One permission of an agent, in its own spelling, as tables of a rule: at least as wide, and at most as wide. Pure.
+"""One permission of an agent as tables of a rule: at least as wide, and at most as wide. Pure.
 
 Agents match the text of a command; byleave reads what the command does. A pattern of whole words becomes a command with
 its arguments, which is also found behind wrappers and paths. A pattern with `*` inside becomes `text`, which matches as
 the agents do. `wide` serves a deny or an ask, `narrow` an allow.
+
+Here are the parts that the formats share: commands, calls, hosts, paths. How each agent spells them: `agent_patterns`.
 """
 
 from __future__ import annotations
 
-from shlex import split
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from byleave.core.patterns import glob_problem
-from byleave.core.url import normal_host
 from byleave.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
+    from typing import Any
 
     Table = dict[str, Any]
 
-_READ = ["read"]
-_WRITE = ["create", "update"]
-_CHANGE = ["create", "update", "delete"]
-_EVERYWHERE = ["**", "/**"]
+READ = ("read",)
+WRITE = ("create", "update")
+CHANGE = ("create", "update", "delete")
+ANY_FILE = ("**", "/**")
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish"})
-_OPERATORS = ("&&", "||", "|", ";", "&", ">", "<")
+_OPERATORS = ("&&", "||", "|", ";", "&", ">", "<", "\n")
 _MOST_ALTERNATIVES = 64  # spelled out for one pattern; beyond, fewer words of it are matched
 _EVERY_COMMAND = "an allow of every command is not carried over: byleave allows by rules, confined"
 _PART_OF_A_WORD = "it holds for whole words only, so it allows less than the original"
 _STAR_INSIDE = "a text with * inside says nothing of what runs: it needs approval"
+_HAS_VARIABLE = "it begins with a variable: it needs approval"
+EVERY_FILE_MEANT = "its pattern cannot be matched: every file is meant"
+ALL_CALLS_MEANT = "its name cannot be matched: all calls are meant"
 
 
 class Pattern(Record):
@@ -49,39 +53,53 @@ def split_rule(text: str) -> tuple[str, str | None]:
     return tool.strip(), rest[:-1]
 
 
-def command_pattern(text: str, spelled: str, *, prefix: bool = False) -> Pattern:
-    """Return what a pattern over commands matches. `prefix`: whatever follows its last word matches, too."""
-    spelled = " ".join(spelled.split())
+def command_pattern(text: str, spelled: str, *, prefix: bool = False, wild: str = "*") -> Pattern:
+    """Return what a pattern over commands matches. `prefix`: whatever follows its last word matches, too.
+
+    `wild` are the signs that stand for other letters there.
+    """
+    if any(mark in spelled for mark in _OPERATORS):
+        return _joined_commands(text, spelled, wild)
+    even = " ".join(spelled.split())
+    if even != spelled:  # agents match blanks one by one; a rule matches words
+        found = command_pattern(text, even, prefix=prefix, wild=wild)
+        return found.replace(narrow=None, lost="it has blanks that no command has: it needs approval")
     if spelled in ("", "*", "**"):
         return Pattern(text, {"any_command": True}, None, _EVERY_COMMAND)
     if spelled.endswith(" *"):  # with nothing behind it, the blank and the star may be missing
         spelled, prefix = spelled[:-2].rstrip(), True
-    if any(mark in spelled for mark in _OPERATORS):
-        return _joined_commands(text, spelled)
     words = _words(spelled)
-    if words and "*" not in spelled and words[0]:
+    starred = any(sign in spelled for sign in wild)
+    if words and "=" in words[0] and not starred:
+        behind = " ".join(spelled.split(" ")[1:])
+        rest = command_pattern(text, behind, prefix=prefix, wild=wild)
+        return rest.replace(narrow=None, lost=_HAS_VARIABLE, stricter="it is meant without the variable, too")
+    if words and not starred and words[0]:
         return Pattern(text, _wide(words, prefix=prefix), _narrow(words, prefix=prefix))
     glob = " ".join(words) if words is not None else spelled
+    if not glob.strip():
+        return Pattern(text, {"any_command": True}, None, _STAR_INSIDE, "its words are not known: every command is")
     wide: Table = {"any": [{"text": glob}, {"text": f"{glob} *"}]} if prefix else {"text": glob}
     head = glob.partition("*")[0]
-    if glob.count("*") == 1 and glob.endswith("*") and words is not None and head and not head.endswith(" "):
+    whole = glob.count("*") == 1 and glob.endswith("*") and words is not None and bool(head)
+    if whole and not head.endswith(" ") and not any(sign in head for sign in wild) and "=" not in head.split(" ")[0]:
         return Pattern(text, wide, _narrow(head.split(" "), prefix=True), _PART_OF_A_WORD)
     return Pattern(text, wide, None, _STAR_INSIDE)
 
 
-def _joined_commands(text: str, spelled: str) -> Pattern:
+def _joined_commands(text: str, spelled: str, wild: str) -> Pattern:
     """A pattern over several commands: byleave looks at each by itself, so the first one stands for them."""
     first, rest = spelled, ""
     for mark in _OPERATORS:
         before, found, behind = first.partition(mark)
         if found:
             first, rest = before.strip(), f"{behind}{rest}"
-    alone = command_pattern(text, first, prefix=True)
+    alone = command_pattern(text, first, prefix=True, wild=wild)
     lost = "it is about several commands at once: it needs approval"
     next_word = (rest.split() or [""])[0]
     if "|" in spelled and next_word in _SHELLS and first.split():
         program = first.split()[0]
-        if "*" not in program:
+        if not any(sign in program for sign in wild):
             return Pattern(text, {"command": program, "piped_to_shell": True}, None, lost)
     return Pattern(text, alone.wide, None, lost, f"its first command is meant by itself: {first}")
 
@@ -90,6 +108,7 @@ def _words(spelled: str) -> list[str] | None:
     """Return the words without their quotes; None where they are not known."""
     if not any(mark in spelled for mark in "\"'\\"):
         return spelled.split(" ")
+    from shlex import split  # only where a pattern has quotes
 
     try:
         return split(spelled)
@@ -128,14 +147,13 @@ def prefix_pattern(words: Sequence[Sequence[str]]) -> Pattern:
     for word in kept:
         ways = [[*way, each] for way in ways for each in word]
     if not kept:
-        return Pattern(
-            text, {"any_command": True}, None, "it has too many alternatives", "it has too many alternatives"
-        )
+        every = "its first word has too many alternatives, or is empty: every command is meant"
+        return Pattern(text, {"any_command": True}, None, "it cannot be spelled as a rule: it needs approval", every)
     cut = len(kept) < len(words)
     wide = [_wide(way, prefix=True) for way in ways]
     narrow = [_narrow(way, prefix=True) for way in ways]
-    stricter = "it has too many alternatives: its first words are matched alone" if cut else ""
-    return Pattern(text, _any(wide), None if cut else _any(narrow), stricter, stricter)
+    stricter = "it has too many alternatives, or an empty word: its first words are matched alone" if cut else ""
+    return Pattern(text, any_of(wide), None if cut else any_of(narrow), stricter, stricter)
 
 
 def _count(words: Sequence[Sequence[str]]) -> int:
@@ -145,43 +163,33 @@ def _count(words: Sequence[Sequence[str]]) -> int:
     return number
 
 
-def _any(tables: Sequence[Table]) -> Table:
+def any_of(tables: Sequence[Table]) -> Table:
     """Return one table for all of them; an `any` in one of them is opened."""
     flat = [inner for table in tables for inner in (table["any"] if set(table) == {"any"} else [table])]
     return flat[0] if len(flat) == 1 else {"any": flat}
 
 
-def claude_pattern(text: str, directory: str, root: str) -> Pattern:
-    """Return what a permission of Claude Code matches; `/path` starts at `directory`, `path` at `root`."""
-    tool, inner = split_rule(text)
-    if tool.startswith("mcp__"):
-        server, _, name = tool[len("mcp__") :].partition("__")
-        return _call(text, server or "*", name)
-    if tool == "Bash":
-        spelled, colon = (inner[:-2], True) if inner is not None and inner.endswith(":*") else (inner or "", False)
-        return command_pattern(text, spelled, prefix=colon)
-    if tool in ("Read", "Edit", "Write", "MultiEdit", "NotebookEdit", "Glob", "Grep", "LS", "NotebookRead"):
-        reads = tool in ("Read", "Glob", "Grep", "LS", "NotebookRead")
-        if inner is None or inner in ("*", "**"):
-            return _every_file(text, reads=reads)
-        return _ignore_style(text, inner, directory, root, reads=reads)
-    if tool == "WebFetch":
-        return _host(text, None if inner is None else inner.removeprefix("domain:"))
-    if tool == "*":
-        return Pattern(text, _every_action(), None, _EVERY_COMMAND)
-    return Pattern(text)
-
-
-def _call(text: str, server: str, tool: str) -> Pattern:
+def call_pattern(text: str, server: str, tool: str) -> Pattern:
+    """Return what a server and one of its tools match; `*` is anything in both, "" any tool."""
     table: Table = {"call": {"server": server} if tool in ("", "*") else {"server": server, "tool": tool}}
-    if "[" in f"{server}{tool}" or not f"{server}{tool}".isprintable():
-        return Pattern(text, {"call": {"server": "*"}}, None, "the name cannot be matched", "all calls are meant")
+    if any(sign in f"{server}{tool}" for sign in "[?") or not f"{server}{tool}".isprintable() or not server:
+        return Pattern(text, {"call": {"server": "*"}}, None, "its name cannot be matched", ALL_CALLS_MEANT)
     return Pattern(text, table, table)
 
 
-def _host(text: str, host: str | None) -> Pattern:
+def joined_name_pattern(text: str, name: str) -> Pattern:
+    """Return what `server_tool` matches: where the server ends is not known, so each underscore is tried."""
+    ways = [(name[:at], name[at + 1 :]) for at, letter in enumerate(name) if letter == "_" and name[at + 1 :]]
+    found = [each for server, tool in ways if server and (each := call_pattern(text, server, tool)).narrow is not None]
+    if not found or len(found) < len([way for way in ways if way[0]]) or len(found) > _MOST_ALTERNATIVES:
+        return Pattern(text, {"call": {"server": "*"}}, None, "its name cannot be matched", ALL_CALLS_MEANT)
+    return Pattern(text, any_of([each.wide or {} for each in found]), any_of([each.narrow or {} for each in found]))
+
+
+def host_pattern(text: str, host: str | None) -> Pattern:
+    """Return what a host matches, every address without one."""
     every: Table = {"operation": "fetch"}
-    if host is None or host in ("*", ""):
+    if host is None or host == "*":
         return Pattern(text, every, every)
     if _is_no_host(host):
         return Pattern(text, every, None, "a host with * cannot be matched", "every address is meant")
@@ -189,196 +197,76 @@ def _host(text: str, host: str | None) -> Pattern:
     return Pattern(text, table, {"url": {"host": host, "scheme": "https"}}, "it holds for https only")
 
 
+def url_pattern(text: str, url: str) -> Pattern:
+    """Return what a URL with `*` in it matches; only a plain host with `/*` behind it can be allowed."""
+    every: Table = {"operation": "fetch"}
+    if url in ("*", "**"):
+        return Pattern(text, every, every)
+    scheme, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    if scheme != "https" or not slash or path.rstrip("*") or not path or _is_no_host(host) or ":" in host:
+        return Pattern(
+            text, every, None, "its addresses cannot be matched: it needs approval", "every address is meant"
+        )
+    return Pattern(text, every, {"url": {"host": host, "scheme": "https"}}, "", "every address is meant")
+
+
 def _is_no_host(host: str) -> bool:
+    from byleave.core.url import normal_host  # only where a permission names a host
+
     return "*" in host or normal_host(host) is None
 
 
-def _every_action() -> Table:
-    kinds = ["execute", "read", "edit", "delete", "move", "search", "fetch"]
-    return {"operation": kinds}
+def operation_pattern(text: str, operation: str, *, stricter: str = "") -> Pattern:
+    """Return what stands for a tool that is no more than its kind: it can be denied or asked about with its like."""
+    lost = "a rule cannot name this tool: it needs approval"
+    return Pattern(text, {"operation": operation}, None, lost, stricter)
 
 
-def _every_file(text: str, *, reads: bool) -> Pattern:
-    wide: Table = {"path": _EVERYWHERE, "ops": _READ if reads else _CHANGE}
-    return Pattern(text, wide, {"path": ["**"], "ops": _READ if reads else _WRITE}, "it holds in the workspace only")
+def every_action(text: str) -> Pattern:
+    """Return what a permission for all tools matches."""
+    kinds = ["execute", "read", "edit", "delete", "move", "search", "fetch", "other"]
+    wide: Table = {"any": [{"operation": kinds}, {"call": {"server": "*"}}]}
+    return Pattern(text, wide, None, _EVERY_COMMAND)
 
 
-def _ignore_style(text: str, path: str, directory: str, root: str, *, reads: bool) -> Pattern:
-    """Paths as in a .gitignore: without a slash at any depth, a directory with everything in it."""
-    ops = _READ if reads else _CHANGE
+def every_file(text: str, ops: Sequence[str], granted: Sequence[str]) -> Pattern:
+    """Return what a permission for all files matches: `ops` to say no to, `granted` to allow in the workspace."""
+    wide: Table = {"path": list(ANY_FILE), "ops": list(ops)}
+    if not granted:
+        return Pattern(text, wide, None, "a rule cannot name this tool: it needs approval")
+    lost = "it holds in the workspace only"
+    return Pattern(text, wide, {"path": ["**"], "ops": list(granted)}, lost)
+
+
+def outside_workspace(text: str) -> Pattern:
+    """Return what is not in the workspace."""
+    return Pattern(text, {"all": [{"path": ["/**"]}, {"not": {"path": ["**"]}}]}, None, "it needs approval")
+
+
+def anchored_paths(text: str, path: str, starts: Sequence[str], ops: Sequence[str], granted: Table | None) -> Pattern:
+    """Return what paths that begin in any of `starts` match, and everything below them."""
+    wide = [each for start in starts for each in widened(start)]
     stricter = ""
-    anywhere = False
-    if ".." in path.split("/") and not path.startswith(("/", "~")):
-        path = f"/{_above(root, path)}"
-    if path.startswith("//"):
-        starts = [path[1:]]
-    elif path.startswith("~"):
-        starts = [path]
-    elif path.startswith("/"):
-        starts = [path.lstrip("/"), f"{directory.rstrip('/')}{path}"]
-    else:
-        path = path.removeprefix("./")
-        anywhere = True
-        starts = [path] if path.startswith("**") else [f"**/{path}"]
-    wide = [each for start in starts for each in _widened(start)]
-    if any(glob_problem(each) is not None for each in wide):
-        wide, stricter = _EVERYWHERE, "its pattern cannot be matched: every file is meant"
-    narrow: Table | None = None
-    base = path if anywhere else starts[0]
-    exact = "/" in base.rstrip("/") or not anywhere
-    if glob_problem(base) is None and (path.startswith("//") or not path.startswith("/")):
-        shapes = [base] if exact else [base, f"**/{base}"]
-        narrow = {"path": shapes, "ops": _READ if reads else _WRITE}
-    lost = "" if narrow is not None else "its pattern cannot be matched: it needs approval"
-    return Pattern(text, {"path": wide, "ops": ops}, narrow, lost, stricter)
+    if not path.strip() or any(glob_problem(each) is not None for each in wide):
+        wide, stricter = list(ANY_FILE), EVERY_FILE_MEANT
+    lost = "" if granted is not None else "its pattern cannot be matched: it needs approval"
+    return Pattern(text, {"path": wide, "ops": list(ops)}, granted, lost, stricter)
 
 
-def _above(root: str, path: str) -> str:
-    """Return a path with `..` in it from the workspace on, absolute and without `..`."""
-    names: list[str] = []
-    for name in f"{root}/{path}".split("/"):
-        if name == "..":
-            del names[-1:]
-        elif name not in ("", "."):
-            names.append(name)
-    return f"/{'/'.join(names)}"
+def is_plain_path(path: str) -> bool:
+    """Whether byleave's globs read a path as other programs do, but for `*`, `**` and `?`."""
+    odd = any(sign in path for sign in "[]{}\\!#") or not path.isprintable() or path != path.strip()
+    return bool(path) and not odd and glob_problem(path) is None
 
 
-def _widened(path: str) -> list[str]:
+def widened(path: str) -> list[str]:
     """Return patterns that byleave reads and that match at least as much; what is below a match matches as well."""
-    plain = "/".join(["**" if "**" in name else name for name in path.rstrip("/").split("/")])
+    names = ["**" if "**" in name else "*" if _is_odd(name) else name for name in path.rstrip("/").split("/")]
+    plain = "/".join(names)
     return [plain] if plain.endswith("**") else [plain, f"{plain}/**"]
 
 
-def gemini_pattern(text: str) -> Pattern:
-    """Return what an entry of Gemini CLI's `tools.allowed` or `tools.exclude` matches."""
-    tool, inner = split_rule(text)
-    if tool in ("run_shell_command", "ShellTool"):
-        return command_pattern(text, inner or "", prefix=True)
-    return _gemini_tool(text, tool)
-
-
-def _gemini_tool(text: str, tool: str) -> Pattern:
-    if tool in ("read_file", "read_many_files", "ReadFileTool", "ReadManyFilesTool", "list_directory", "LSTool"):
-        return _every_file(text, reads=True)
-    if tool in ("glob", "grep_search", "search_file_content", "GlobTool", "GrepTool"):
-        return _every_file(text, reads=True)
-    if tool in ("write_file", "replace", "WriteFileTool", "EditTool"):
-        return _every_file(text, reads=False)
-    if tool in ("web_fetch", "WebFetchTool"):
-        return _host(text, None)
-    if "__" in tool:
-        server, _, name = tool.partition("__")
-        return _call(text, server, name)
-    if tool.startswith("mcp_") and tool.count("_") > 1:  # where the server ends is not known
-        return Pattern(
-            text, {"call": {"server": "*"}}, None, "its server is not known from its name", "all calls are meant"
-        )
-    return Pattern(text, _every_action() if tool == "*" else None, None, "")
-
-
-def gemini_rule_patterns(rule: Mapping[str, Any]) -> Iterator[Pattern]:
-    """Yield what a rule of a policy file matches; conditions that byleave cannot test make an allow none."""
-    narrowed = any(name in rule for name in ("argsPattern", "commandRegex", "toolAnnotations", "subagent"))
-    narrowed = narrowed or bool(rule.get("modes")) or "interactive" in rule
-    names = rule.get("toolName", "run_shell_command" if "commandPrefix" in rule or "commandRegex" in rule else "*")
-    for tool in [names] if isinstance(names, str) else names if isinstance(names, list) else ["*"]:
-        for pattern in _of_gemini_tool(rule, str(tool)):
-            yield (
-                pattern.replace(narrow=None, lost="it has a condition that byleave cannot test")
-                if narrowed
-                else pattern
-            )
-
-
-def _of_gemini_tool(rule: Mapping[str, Any], tool: str) -> Iterator[Pattern]:
-    if isinstance(server := rule.get("mcpName"), str):
-        yield _call(f"{server} {tool}", server, "*" if tool == "*" else tool)
-    elif tool == "run_shell_command" and "commandPrefix" in rule:
-        prefixes = rule["commandPrefix"]
-        for prefix in [prefixes] if isinstance(prefixes, str) else list(prefixes):
-            yield command_pattern(f"run_shell_command({prefix})", str(prefix), prefix=True)
-    elif tool == "run_shell_command":
-        about = str(rule.get("commandRegex") or rule.get("argsPattern") or tool)
-        head = _literal_head(about) if "commandRegex" in rule else ""
-        stricter = "its pattern cannot be matched: it is meant for more commands" if about != tool else ""
-        wide: Table = {"text": f"{head}*"} if head else {"any_command": True}
-        yield Pattern(about, wide, None, _EVERY_COMMAND, stricter)
-    else:
-        yield _gemini_tool(tool, tool)
-
-
-def _literal_head(regex: str) -> str:
-    """Return what every match of a pattern begins with: its letters before the first sign, but for the last of them."""
-    kept = ""
-    for letter in regex:
-        if not (letter.isalnum() or letter in " -_/"):
-            return kept[:-1] if letter in "*?{|" else kept
-        kept += letter
-    return kept
-
-
-def cursor_pattern(text: str, root: str) -> Pattern:
-    """Return what a permission of Cursor's command line matches."""
-    tool, inner = split_rule(text)
-    given = inner or ""
-    if tool == "Shell":
-        base, colon, arguments = given.partition(":")
-        if not colon or arguments in ("*", "**"):
-            return command_pattern(text, base, prefix=True)
-        wide: Table = {"any": [{"text": f"{base} {arguments}"}, {"text": f"{base} {arguments} *"}]}
-        return Pattern(text, wide, None, "arguments are matched as text there: it needs approval")
-    if tool in ("Read", "Write"):
-        reads = tool == "Read"
-        if given in ("", "*", "**", "**/*"):
-            return _every_file(text, reads=reads)
-        return _ignore_style(text, f"/{given}" if given.startswith("/") else given, "", root, reads=reads)
-    if tool == "WebFetch":
-        return _host(text, given or None)
-    if tool == "Mcp":
-        server, _, name = given.replace(",", ":", 1).partition(":")
-        return _call(text, server.strip() or "*", name.strip())
-    return Pattern(text, _every_action() if tool == "*" else None)
-
-
-def opencode_pattern(tool: str, text: str) -> Pattern:
-    """Return what a pattern of one of opencode's tools matches: `*` is anything there, slashes and blanks included."""
-    name = f"{tool}({text})"
-    if tool == "bash":
-        return command_pattern(name, text)
-    if tool in ("edit", "write", "patch", "multiedit", "apply_patch"):
-        return _any_depth(name, text, reads=False)
-    if tool in ("read", "list", "glob", "grep"):
-        return _any_depth(name, text if tool in ("read", "list") else "*", reads=True)
-    if tool == "webfetch":
-        return _host(name, None)
-    return Pattern(name)
-
-
-def _any_depth(name: str, text: str, *, reads: bool) -> Pattern:
-    if text in ("*", "**"):
-        return _every_file(name, reads=reads)
-    path = f"~{text[5:]}" if text.startswith("$HOME") else text
-    wide = [each for way in _crossing(path) for each in _widened(way)]
-    stricter = ""
-    if any(glob_problem(each) is not None for each in wide):
-        wide, stricter = _EVERYWHERE, "its pattern cannot be matched: every file is meant"
-    narrow: Table | None = {"path": [path], "ops": _READ if reads else _WRITE}
-    if glob_problem(path) is not None or "[" in path:
-        narrow = None
-    return Pattern(name, {"path": wide, "ops": _READ if reads else _CHANGE}, narrow, "", stricter)
-
-
-def _crossing(path: str) -> list[str]:
-    """Return patterns for a path in which `*` matches slashes as well."""
-    ways = [""]
-    for name in path.split("/"):
-        if name in ("*", "**"):
-            spelled = ["**"]
-        elif "*" in name:
-            first, _, last = name.partition("*")
-            spelled = [name, f"{first}*/**/*{last}"] if first else [f"**/*{last}"]
-        else:
-            spelled = [name]
-        ways = [f"{way}/{each}" if way else each for way in ways for each in spelled]
-    return ways if not path.startswith("/") else [f"/{way.lstrip('/')}" for way in ways]
+def _is_odd(name: str) -> bool:
+    """Whether programs differ in how they read a name of a pattern: classes, braces, escapes, negations."""
+    return any(sign in name for sign in "[]{}\\!") or name != name.strip() or name.startswith("#")

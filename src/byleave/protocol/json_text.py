@@ -66,7 +66,7 @@ def _scanner() -> Callable[[str, int], tuple[Any, int]]:
 
 
 def without_comments(text: str) -> str:
-    """Return the text without `// ...`, `/* ... */`, and commas before a closing bracket; texts stay as they are."""
+    """Return the text without `// ...`, `/* ... */`, and commas before a closing bracket; texts and lines stay."""
     kept: list[str] = []
     comma = -1  # where in `kept` a comma stands that only blanks follow
     at = 0
@@ -74,8 +74,9 @@ def without_comments(text: str) -> str:
         two, one = text[at : at + 2], text[at]
         if two in ("//", "/*"):
             end = text.find("\n" if two == "//" else "*/", at + 2)
-            at = len(text) if end < 0 else end + (0 if two == "//" else 2)
-            kept.append(" ")
+            end = len(text) if end < 0 else end + (0 if two == "//" else 2)
+            kept.append(" " + "\n" * text.count("\n", at, end))
+            at = end
             continue
         end = _end_of_text(text, at) if one == '"' else at + 1
         if one in "}]" and comma >= 0:
