@@ -237,13 +237,16 @@ ROOT = CommandSpec(
                 CommandSpec(
                     "learn",
                     "Propose rules for what you have approved again and again.",
-                    "policy",
+                    "policy_learn",
                     (
-                        OptionSpec(("--times",), "how often you approved it at least (default: 3)", "N"),
                         _SINCE,
+                        OptionSpec(("--times",), "how often you approved it at least (default: 3)", "N"),
+                        OptionSpec(("--write",), "add the rules to this file, after your consent", "FILE"),
+                        _YES,
                     ),
-                    details="Reads the audit log and changes nothing. Add the rules that you agree with to your\n"
-                    "byleave.toml.",
+                    details="Reads your answers and the refusals of sandboxed runs from the audit log. For each rule\n"
+                    "it shows how much else the rule would allow. At a terminal you accept, edit, narrow, reject or\n"
+                    "deny each; elsewhere it only prints them. See docs/policy-tools.md.",
                 ),
                 CommandSpec(
                     "import",

@@ -78,6 +78,10 @@ _PROJECT: "Table" = {
         {"command": ["pytest", "jest", "vitest", "mocha", "tox", "nox", "rspec", "phpunit", "ctest", "bats"]},
     ]
 }
+# Programs that reach any machine that their words name.
+_NETWORKS: "Table" = {
+    "command": ["curl", "wget", "ssh", "scp", "sftp", "rsync", "nc", "ncat", "socat", "telnet", "ftp"]
+}
 _RUNS_PROJECT = "it runs code of the project, which can change"
 UNKNOWN_OPTION = "one of its options may run or write something"
 _BY_KIND = {"delete": "it deletes what may not come back", "exec": "it runs a file that can change"}
@@ -133,6 +137,25 @@ def wide_subcommand(words: "Sequence[str]") -> str | None:
         for table in GROUPS[name]["any"]
     )
     return subcommand if known else None
+
+
+# Words behind which a rule may leave open what follows, although it runs something: scripts that the project names.
+_NAMED_SCRIPTS: "Table" = {"command": ["npm", "pnpm", "yarn"], "subcommand": ["run", "run-script"]}
+_NEVER_OPEN = (
+    _GROUP_CAUTIONS["destructive"],
+    _GROUP_CAUTIONS["privilege"],
+    _GROUP_CAUTIONS["administration"],
+    _GROUP_CAUTIONS["installing"],
+    _BY_KIND["exec"],
+)
+
+
+def may_stay_open(words: "Sequence[str]") -> bool:
+    """Whether a rule may leave open which words follow these: what deletes or runs anything is named word by word."""
+    found = _harms(words)
+    if any(said in _NEVER_OPEN for said in found) or _may_be(_NETWORKS, words):
+        return False
+    return not _may_be(_RUNS, words) or _may_be(_NAMED_SCRIPTS, words[:2])
 
 
 def _may_be(table: "Table", words: "Sequence[str]") -> bool:

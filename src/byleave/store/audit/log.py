@@ -15,14 +15,17 @@ from byleave.store.audit.records import record_text
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any, TypeVar
 
     from byleave.store.audit.query import Filter
     from byleave.store.audit.retention import Pruner, Retention
+    from byleave.store.audit.scan import Report
     from byleave.store.audit.table import StoredRecord
     from byleave.store.audit.table_writer import FoldThread, TableWriter
     from byleave.store.audit.verify import Verification
+
+    Read = TypeVar("Read")
 
 _OURS = ("sequence", "time")  # the log sets them
 
@@ -75,6 +78,14 @@ class AuditLog:
         from byleave.store.audit.query import find
 
         return self._reading(lambda connection: find(connection, matching))
+
+    def scan(
+        self, *, since: str | None = None, holding: "Sequence[str]" = (), report: "Report | None" = None
+    ) -> "Iterator[tuple[int, str]]":
+        """Yield the number and the text of each record since a time that holds one of these; `report` gets how far."""
+        from byleave.store.audit.scan import scan
+
+        return self._reading(lambda connection: scan(connection, since=since, holding=holding, report=report))
 
     def get(self, sequence: int) -> "StoredRecord | None":
         """Return one record, None if there is no such number."""
@@ -188,7 +199,7 @@ class AuditLog:
         except StateError:
             return EMPTY
 
-    def _reading(self, read: "Callable[[sqlite3.Connection], Iterator[StoredRecord]]") -> "Iterator[StoredRecord]":
+    def _reading(self, read: "Callable[[sqlite3.Connection], Iterator[Read]]") -> "Iterator[Read]":
         """Fold, then read from the table; what cannot be folded is a warning, what can be read is read."""
         from byleave.store.audit.table_writer import fold_or_keep
 
@@ -196,7 +207,7 @@ class AuditLog:
             fold_or_keep(self._folder, self.warnings, patient=True)
         return self._from_table(read)
 
-    def _from_table(self, read: "Callable[[sqlite3.Connection], Iterator[StoredRecord]]") -> "Iterator[StoredRecord]":
+    def _from_table(self, read: "Callable[[sqlite3.Connection], Iterator[Read]]") -> "Iterator[Read]":
         from byleave.store.audit.table import damaged_table, read_table, table_errors
 
         try:
