@@ -455,7 +455,11 @@ ROOT = CommandSpec(
                     "summary",
                     "Sum up what each agent did, and what was refused.",
                     "audit",
-                    (_SINCE, OptionSpec(("--all",), "in every workspace, not only in this one")),
+                    (
+                        _SINCE.replace(help="from then on (default: yesterday evening), written as for `audit list`"),
+                        OptionSpec(("--all",), "in every workspace, not only in this one"),
+                        OptionSpec(("--markdown",), "print Markdown, for a stand-up note"),
+                    ),
                     details="In observe mode it shows what would have needed your approval, and what would have been\n"
                     "denied.",
                 ),

@@ -137,6 +137,34 @@ def fitting_columns(rows: "Sequence[Sequence[str]]") -> "list[str]":
     return [row for first, others in pairs for line in (first, f"      {others}") for row in _hung(line, width)]
 
 
+def width_of(text: str) -> int:
+    """Return how many columns a text takes at a terminal: a wide character takes two."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import east_asian_width
+
+    return sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def cut_to(text: str, width: int) -> str:
+    """Return a text that is safe to show in at most so many columns; a mark stands for what is left out."""
+    if width_of(text) <= width:
+        return text
+    kept, left = "", width - 1
+    for char in text:
+        left -= width_of(char)
+        if left < 0:
+            break
+        kept += char
+    return f"{kept}…" if width > 0 else ""
+
+
+def padded(text: str, width: int) -> str:
+    """Return a text in exactly so many columns."""
+    cut = cut_to(text, width)
+    return cut + " " * (width - width_of(cut))
+
+
 def room() -> int:
     """Return how many columns a line may have: those of the terminal, any number where a program reads."""
     import shutil
