@@ -27,11 +27,13 @@ _BEFORE = "before"  # the choice of a record that an earlier approval allowed
 _REPLY, _DECISION, _EFFECT, _OBSERVED = "reply", "decision", "effect", "observed"
 _SANDBOX = "run"  # the integration whose refusals are those of the sandbox
 _REFUSED = "refused"
+_WHOLE = "fs .: "  # how the rule about the whole workspace begins, as verdicts name it
 _MINUTE = len("2026-01-31T12:00")  # of a time: a run that is refused the same often, is refused it once
 _CUT = "[cut]"  # what records have in the place of a text that is too long
 
 
 class _Ref(Struct):
+    rule: str = ""
     source: str = ""
 
 
@@ -154,7 +156,12 @@ def _is_refusal(row: _Row, action: Tree) -> bool:
     verdict = row.verdict
     if verdict is None or verdict.decision != "deny":
         return False
-    return bool(verdict.because) and all(ref.source == BUILT_IN for ref in verdict.because)
+    return bool(verdict.because) and all(is_unsaid(ref.rule, ref.source) for ref in verdict.because)
+
+
+def is_unsaid(rule: str, source: str) -> bool:
+    """Whether what denied an access says nothing of it: a default, or what the whole workspace is given."""
+    return source == BUILT_IN or (rule.startswith(_WHOLE) and rule != f"{_WHOLE}nothing")
 
 
 def _is_cut(action: Tree) -> bool:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from byleave.analysis.answers import action_key
+from byleave.analysis.answers import action_key, is_unsaid
 from byleave.analysis.generalize import ProposedRule, Question, exact_rules, wider_rules
 from byleave.analysis.over_grant import OverGrant, over_grant, text_of, trials
 from byleave.core.action import CommandAction, parse_action
-from byleave.core.decision import ASK, BUILT_IN, DENY
+from byleave.core.decision import ASK, DENY
 from byleave.core.fs_rules import FsTarget
 from byleave.core.policy import NO_RULE
 from byleave.core.suggest import cautions_apart
@@ -191,7 +191,8 @@ def _open_question(lesson: Lesson, policy: LivePolicy) -> Question | None:
         return None
     verdict = resolved.verdict
     if lesson.refusal:
-        refused = verdict.decision is DENY and verdict.because[0].source == BUILT_IN and verdict.suggestion is not None
+        ref = verdict.because[0]
+        refused = verdict.decision is DENY and is_unsaid(ref.rule, ref.source) and verdict.suggestion is not None
         return Question(lesson, verdict.suggestion, path=_path(resolved)) if refused else None
     if verdict.decision is not ASK:
         return None
