@@ -51,6 +51,7 @@ class Proposal(Struct, frozen=True):
     examples: tuple[str, ...]
     over_grant: OverGrant
     caution: str | None = None
+    refused: bool = False  # a sandboxed run was refused it; else a person allowed it
 
     @property
     def tree(self) -> Tree:
@@ -170,6 +171,7 @@ class Learner:
             tuple(dict.fromkeys(text_of(action) for action in seen))[:MOST_EXAMPLES],
             found,
             "; ".join(said) or None,
+            held[0].lesson.refusal,
         )
 
 

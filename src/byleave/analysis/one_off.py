@@ -19,7 +19,10 @@ _HASH = r"(?<![0-9a-z])(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}(?![0-9
 _DATE = r"(?<!\d)(?:19|20)\d\d[-_.]?(?:0[1-9]|1[0-2])[-_.]?(?:0[1-9]|[12]\d|3[01])(?!\d)"
 _TIME = r"(?<!\d)[0-2]?\d:[0-5]\d(?::[0-5]\d)?(?!\d)"
 _LONG_NUMBER = r"(?<![\d.])\d{6,}(?![\d.])"
-_TEMPORARY = r"(?:^|[/=:])(?:tmp|temp|\$TMPDIR)/|/var/folders/|(?:^|[/._-])(?:tmp|temp)[._-]?[a-z0-9_]{4,}"
+_TEMPORARY = (
+    r"(?:^|[/=:])(?:tmp|temp|\$TMPDIR)/|/var/folders/"
+    r"|(?:^|[/._-])(?:tmp|temp)[._-][a-z0-9_]{4,}|(?:^|/)tmp[a-z0-9_]{8}(?![a-z0-9_])"
+)
 _ONE_OFF = re.compile(
     "|".join(f"(?:{each})" for each in (_UUID, _HASH, _DATE, _TIME, _LONG_NUMBER, _TEMPORARY)), re.IGNORECASE
 )

@@ -79,7 +79,13 @@ def over_grant(
         for action in others
         if reach.may_be(action) and after.decide(action).allowed and not before.decide(action).allowed
     ]
-    return OverGrant(len(others), len(found), tuple(text_of(action) for action in found[:MOST_EXAMPLES]))
+    return OverGrant(len(others), len(found), tuple(text_of(action) for action in _spread(found)))
+
+
+def _spread(found: list[Tree]) -> list[Tree]:
+    """Return some actions from all over a list: neighbours in it look alike."""
+    step = max(1, len(found) // MOST_EXAMPLES)
+    return found[::step][:MOST_EXAMPLES]
 
 
 def text_of(action: Tree) -> str:
@@ -103,7 +109,7 @@ class _Reach:
 
     def __init__(self, tree: Tree) -> None:
         rules = [rule.get("allow", {}) for rule in tree.get("rules", ())]
-        plain = all(set(rule) <= {"command", "args", "subcommand"} and "command" in rule for rule in rules)
+        plain = all(set(rule) <= {"command", "args", "subcommand", "not"} and "command" in rule for rule in rules)
         self._rules = rules if rules and plain and set(tree) == {"rules"} else None
 
     def may_be(self, action: Tree) -> bool:
@@ -193,10 +199,12 @@ def _options(program: str, words: Sequence[str]) -> list[tuple[str, ...]]:
     harmless = options_of(program) or {}
     facts = PROGRAMS.get(program, {})
     found: dict[tuple[str, ...], None] = {}
-    for name in ("", *(" ".join(words[:length]) for length in (1, 2))):
+    subcommands = facts.get("sub", {})
+    names = [name for length in (1, 2) if (name := " ".join(words[:length])) in harmless or name in subcommands]
+    for name in names or ("",):
         for spec in harmless.get(name, "").split():
             found |= dict.fromkeys(_spelled(spec))
-        table = facts.get("sub", {}).get(name, {}) if name else facts
+        table = subcommands.get(name, {}) if name else facts
         for key in ("flags", "executes", "writes", "optional"):
             found |= {(option,): None for option in table.get(key, ()) if option.startswith("-")}
         found |= {(option, _VALUE): None for option in table.get("values", ()) if option.startswith("-")}

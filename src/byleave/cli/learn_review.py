@@ -63,7 +63,8 @@ class Rejections:
 def proposal_lines(proposal: Proposal) -> list[str]:
     """Return what is to be said of a rule: where it comes from, what else it would allow, what to look out for."""
     times = "once" if proposal.covers == 1 else f"{proposal.covers} times"
-    lines = [f"answered or refused {times}, such as: {_listed(proposal.examples)}"]
+    what = "sandboxed runs were refused this" if proposal.refused else "you approved this"
+    lines = [f"{what} {times}, such as: {_listed(proposal.examples)}"]
     found = proposal.over_grant
     if found.also_allowed:
         lines.append(

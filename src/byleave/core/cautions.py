@@ -158,6 +158,19 @@ def may_stay_open(words: "Sequence[str]") -> bool:
     return not _may_be(_RUNS, words) or _may_be(_NAMED_SCRIPTS, words[:2])
 
 
+DESTRUCTIVE = "destructive"  # the group of commands that delete or overwrite
+
+
+def can_destroy(program: str) -> bool:
+    """Whether there is a form of this program that the group `destructive` names."""
+    return _mentions(GROUPS[DESTRUCTIVE], program.rpartition("/")[2])
+
+
+def _mentions(table: "Table", program: str) -> bool:
+    inner = [*table.get("any", ()), *table.get("all", ())]
+    return program in _listed(table.get("command", ())) or any(_mentions(each, program) for each in inner)
+
+
 def _may_be(table: "Table", words: "Sequence[str]") -> bool:
     """Whether the words have all that a table of a rule names, in whatever order."""
     if "any" in table:
@@ -179,5 +192,5 @@ def _has_flag(word: str, flag: str) -> bool:
     return word == flag or (len(flag) == 2 and word[:1] == "-" and word[:2] != "--" and flag[1] in word)
 
 
-def _listed(value: "str | list[str]") -> "Iterator[str]":
+def _listed(value: "str | Sequence[str]") -> "Iterator[str]":
     yield from (value,) if isinstance(value, str) else value

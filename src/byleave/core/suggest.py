@@ -205,10 +205,13 @@ def suggest_command_rule(argv: "Sequence[str | None]", knowledge: "Knowledge | N
 
 
 def suggest_open_rule(words: "Sequence[str]", knowledge: "Knowledge") -> str | None:
-    """Return the rule that lets these words run with any harmless ones behind them; None if that must not be."""
+    """Return the rule that lets these words run with any harmless ones behind them; None if that must not be.
+
+    What of the program deletes or overwrites stays outside of it.
+    """
     if not words or "**" in words or not is_speakable(*words) or _shows_secret(words):
         return None
-    from byleave.core.cautions import command_cautions, may_stay_open
+    from byleave.core.cautions import DESTRUCTIVE, can_destroy, command_cautions, may_stay_open
 
     if not may_stay_open(words):
         return None
@@ -217,6 +220,8 @@ def suggest_open_rule(words: "Sequence[str]", knowledge: "Knowledge") -> str | N
         named += f", subcommand = {toml_string(words[1])}"
     elif len(words) > 1:
         named += f", args = {_toml_list([*words[1:], '**'])}"
+    if can_destroy(words[0]):
+        named += f", not = {{ group = {toml_string(DESTRUCTIVE)} }}"
     return _with_cautions(f"[[rules]]\nallow = {{ {named} }}", command_cautions(words))
 
 
