@@ -136,6 +136,19 @@ def test_no_rule_reaches_what_a_person_or_a_rule_has_refused(tmp_path: Path) -> 
     assert len(learn(tmp_path, *pushes, no("git push --force"))) == 1
 
 
+def test_a_rule_about_files_does_not_open_a_command_that_was_refused(tmp_path: Path) -> None:
+    rules = '[[rules]]\nallow = { command = ["echo", "cd"] }\n'
+    own = Path(os.environ["BYLEAVE_HOME"])
+    own.mkdir(mode=0o700, exist_ok=True)
+    (own / "config.toml").write_text(rules)
+    (tmp_path / "data").mkdir()
+    updates = [record({"kind": "create", "path": f"data/{name}.csv"}, answer=YES) for name in "abc"]
+    assert len(learn(tmp_path, *updates)) == 1
+    assert learn(tmp_path, *updates, no("echo x > data/d.csv")) == []
+    assert learn(tmp_path, *updates, no("cd data && echo x >d.csv")) == []
+    assert learn(tmp_path, *updates, record({"kind": "create", "path": "data/deep/x.csv"}, "deny")) == []
+
+
 def test_a_no_before_the_time_that_is_looked_at_still_counts(tmp_path: Path) -> None:
     early, late = "2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z"
     found = evidence(

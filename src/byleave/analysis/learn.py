@@ -40,6 +40,14 @@ TIMES = 3  # as often as one answers without having to think any more
 MOST_EXAMPLES = 5
 _SEVERAL = 2
 _PLAIN_FIELDS = ("kind", "command", "path", "to", "url", "server", "name", "program", "args")
+_MOST_LESSONS = 2000  # different actions that are looked at: those that were answered most, the newest first
+_WILD = frozenset("*?[")
+_KINDS_OF = {
+    "command": ("command",),
+    "path": ("command", "read", "create", "update", "delete", "exec", "move", "search"),
+    "url": ("url",),
+    "call": ("call",),
+}
 _SPELLED_OTHERWISE = frozenset("$`{}*?[~\\'\"")  # with these a command may name a program without its letters in a row
 
 
@@ -133,7 +141,8 @@ class Learner:
         return after
 
     def _questions(self) -> Iterator[Question]:
-        lessons = list(self._evidence.lessons.values())
+        newest = reversed(self._evidence.lessons.values())
+        lessons = sorted(newest, key=lambda lesson: -len(lesson.answers))[:_MOST_LESSONS]
         for number, lesson in enumerate(lessons):
             if self._report is not None:
                 self._report(number, len(lessons))
@@ -246,23 +255,34 @@ class _Objection:
     def __init__(self, action: Tree) -> None:
         self.action = action
         self.kind = str(action["kind"])
-        text = str(action.get("command", ""))
+        text = f"{action.get('command', '')} {action.get('cwd') or ''}"
         self.letters = None if not _SPELLED_OTHERWISE.isdisjoint(text) else text
 
 
 class _About:
-    """What a rule can be about: the programs that it names, or the kinds of its other actions."""
+    """What a rule can be about: the programs, the names of files, or the kinds of action that it speaks of.
+
+    It says no only where the rule cannot change the verdict: a command without redirections that names no part of a
+    rule's path is the same with that rule and without it.
+    """
 
     def __init__(self, toml: str) -> None:
         tree = tomllib.loads(toml)
         allows = [rule.get("allow", {}) for rule in tree.get("rules", ())]
         programs = [allow["command"] for allow in allows if isinstance(allow.get("command"), str)]
-        self._programs = [program.rpartition("/")[2] for program in programs]
-        self._only_commands = bool(allows) and set(tree) == {"rules"} and len(programs) == len(allows)
+        self._words = [program.rpartition("/")[2] for program in programs]
+        paths = [allow["path"] for allow in allows if isinstance(allow.get("path"), str)]
+        self._words += [name for path in paths for name in path.split("/") if name and _WILD.isdisjoint(name)]
+        self._kinds = {kind for allow in allows for key, kinds in _KINDS_OF.items() if key in allow for kind in kinds}
+        self._is_known = set(tree) == {"rules"} and all(not _KINDS_OF.keys().isdisjoint(allow) for allow in allows)
+        self._has_paths = bool(paths)
 
     def may_be(self, objection: _Objection) -> bool:
-        if not self._only_commands:
+        if not self._is_known:
             return True
-        if objection.kind != "command":
+        if objection.kind not in self._kinds:
             return False
-        return objection.letters is None or any(program in objection.letters for program in self._programs)
+        if objection.kind != "command" or objection.letters is None:
+            return True
+        written = self._has_paths and ">" in objection.letters
+        return written or any(word in objection.letters for word in self._words)
