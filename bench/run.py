@@ -31,6 +31,7 @@ from byleave.workspace.resolve import Root
 from byleave.workspace.safe_open import Anchor
 from gateway import mcp_figures
 from hook import hook_figures
+from policy_tools import policy_tool_figures
 from proxy import proxy_figures
 from sandbox import sandbox_figures
 from service import service_figures
@@ -62,6 +63,7 @@ def main() -> None:
             ("commands that run confined", shell_figures()),
             ("the sandbox's proxy", ((what, figure, "") for what, figure in proxy_figures())),
             ("the audit log", auditing()),
+            ("tools about the policy", policy_tool_figures()),
             ("the tool host", toolhost_figures()),
             ("the proxy between editor and agent", acp_figures()),
             ("the hook", hook_figures()),

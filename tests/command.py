@@ -106,6 +106,11 @@ class Terminal:
         while text not in self.seen:
             assert self._read(), f"the terminal closed before {text!r} appeared: {self.seen!r}"
 
+    def wait_for_more(self, texts: Sequence[str], number: int) -> None:
+        """Read until these texts have appeared so often, all of them counted together."""
+        while sum(self.seen.count(text) for text in texts) < number:
+            assert self._read(), f"the terminal closed before {number} of {texts!r} appeared: {self.seen!r}"
+
     def type(self, keys: bytes) -> None:
         os.write(self.master, keys)
 

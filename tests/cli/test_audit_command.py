@@ -4,17 +4,20 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from audit_room import Room, fields
+from byleave.cli.output import width_of
 from byleave.policy.dirs import find_homes
-from command import COMMAND, byleave
+from command import COMMAND, at_terminal, byleave
 
 
 @pytest.fixture
@@ -28,8 +31,8 @@ def room(root: Path) -> Room:
     return Room(Path(find_homes(os.environ).workspace(str(root))))
 
 
-def run(root: Path, *words: str) -> Any:
-    done = byleave("audit", *words, cwd=root)
+def run(root: Path, *words: str, env: Mapping[str, str | None] | None = None) -> Any:
+    done = byleave("audit", *words, cwd=root, env=env)
     assert "Traceback" not in done.err
     return done
 
@@ -49,12 +52,32 @@ def test_an_empty_log_is_said_so_and_nothing_is_written(root: Path, room: Room) 
 def test_list_shows_who_did_what_and_which_rule_decided(root: Path, room: Room) -> None:
     log = room.filled(10)
     log.append(fields(agent=None, action={"kind": "command", "command": "echo \x1b[31m" + "x" * 300}))
-    lines = run(root, "list").out.splitlines()
+    lines = run(root, "list", env={"COLUMNS": "120"}).out.splitlines()
     assert (len(lines), max(len(line) for line in lines) <= 120) == (12, True)
     assert all(
         word in lines[10] for word in ("10", "deny", "hook", "claude-code", "read src/d0/f9.py", "byleave.toml:3")
     )
     assert ("\\x1b[31mx" in lines[11], "…" in lines[11], "\x1b" in lines[11]) == (True, True, False)
+
+
+def test_a_program_that_reads_the_list_gets_all_of_it(root: Path, room: Room) -> None:
+    log = room.filled(1)
+    log.append(fields(agent="a" * 40, action={"kind": "command", "command": "echo \x1b[31m" + "x" * 300}))
+    first, second = run(root, "list", env={"COLUMNS": None}).out.splitlines()[1:]
+    assert ("x" * 300 in second, "a" * 40 in second) == (True, True)
+    assert ("…" in first + second, "\x1b" in second) == (False, False)
+    assert first.split()[1].count("-") == 2
+
+
+@pytest.mark.parametrize("columns", [12, 24, 40, 59, 60, 79, 80, 200])
+def test_no_line_of_a_list_is_wider_than_the_terminal(root: Path, room: Room, columns: int) -> None:
+    log = room.filled(2)
+    for command in ("echo " + "\u6f22" * 150, "echo \u202e" + "y" * 200, "ls"):
+        log.append(fields(agent="\u6f22\u5b57" * 9, action={"kind": "command", "command": command}))
+    with at_terminal("audit", "list", cwd=root, columns=columns, env={"COLUMNS": None}) as terminal:
+        assert terminal.ends() == 0
+    rows = re.sub(r"\x1b\[[0-9;]*m", "", terminal.seen).replace("\r", "").splitlines()
+    assert (len(rows), [row for row in rows if width_of(row) > columns]) == (6, [])
 
 
 def test_list_takes_filters(root: Path, room: Room) -> None:

@@ -1,13 +1,15 @@
 """What people see: lists within 80 columns, in the time of their own clock; JSON keeps UTC."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.cli.output import _lines, local_time
+from byleave.cli.output import _lines, local_time, width_of
 from byleave.core.redact import Redactor
 from byleave.policy.load import Workspace
 from byleave.store.approvals import PENDING
@@ -34,6 +36,21 @@ def test_approvals_fit_and_nothing_of_them_is_left_out(tmp_path: Path) -> None:
     assert [one["created"] for one in listed] == [stamp]
 
 
+@pytest.mark.parametrize("columns", [24, 40, 62, 80, 160])
+def test_no_line_of_the_approvals_is_wider_than_the_terminal(tmp_path: Path, columns: int) -> None:
+    subject = 'command command="echo ' + "\u6f22" * 60 + " " + "z" * 70 + '"'
+    Workspace(str(tmp_path)).approvals.remember(
+        "k", kind="action", subject=subject, session="default", status=PENDING, now="2026-06-01T22:30:00Z"
+    )
+    with at_terminal("approvals", "list", "-q", cwd=tmp_path, columns=columns, env={"COLUMNS": None}) as terminal:
+        assert terminal.ends() == 0
+    rows = re.sub(r"\x1b\[[0-9;]*m", "", terminal.seen).replace("\r", "").splitlines()
+    assert [row for row in rows if width_of(row) > columns] == []
+    assert "".join(subject.split()) in "".join("".join(rows).split())
+    whole = byleave("approvals", "list", "-q", cwd=tmp_path, env={"COLUMNS": None}).out
+    assert (subject in whole, len(whole.splitlines())) == (True, 1)
+
+
 def test_records_fit_and_have_the_time_of_the_wall(tmp_path: Path) -> None:
     workspace = Workspace(str(tmp_path))
     log = AuditLog(workspace.homes.workspace(workspace.root.path), mask=Redactor(), now=lambda: 1_780_353_000 * 10**9)
@@ -55,10 +72,10 @@ def test_doctor_fits(tmp_path: Path) -> None:
     assert widest(done.out) <= max(80, long_words)
 
 
-@given(st.text(alphabet="ab \n", max_size=400), st.integers(20, 60))
+@given(st.text(alphabet="ab \u6f22\n", max_size=400), st.integers(20, 60))
 def test_lines_lose_no_letter(text: str, width: int) -> None:
     lines = _lines(text, width)
-    assert all(len(line) <= width for line in lines)
+    assert all(width_of(line) <= width for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
 
 

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 
 import amounts
 from byleave.sandbox.diagnose.diagnosis import ROOM
-from command import COMMAND, Done, environment
+from command import COMMAND, Done, byleave, environment
 from sandbox.machine import NO_PERSON, PYTHON, access_file, alive, as_nobody, inside, needs_sandbox
 
 pytestmark = needs_sandbox
@@ -881,3 +882,17 @@ def _state(pid: int) -> str:
 def _plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let programs be looked for in the system's own directories alone."""
     monkeypatch.setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
+
+
+def test_what_a_run_was_refused_is_recorded_and_learned_from(root: Path) -> None:
+    (root / "byleave.toml").write_text(
+        '[tools.t]\nsource = "local"\ncommand = ["sh"]\n'
+        '[[tools.t.access.fs]]\npath = "."\nread = true\n'
+        '[[tools.t.access.fs]]\npath = ".env"\n'
+    )
+    policy = ["--policy", "byleave.toml", "--json"]
+    line = "echo x > out.txt; echo x > ro/there; cat .env"
+    byleave("run", "--tool", "t", "--diagnose", *policy, "--", "sh", "-c", line, cwd=root)
+    found = json.loads(byleave("policy", "learn", "--times", "1", *policy, cwd=root).out)["proposals"]
+    paths = [rule["path"] for each in found for rule in tomllib.loads(each["toml"])["tools"]["t"]["access"]["fs"]]
+    assert sorted(paths) == ["out.txt", "ro/there"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import shutil
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -12,7 +11,20 @@ from msgspec import structs
 
 from byleave.cli.audit_summary import summarize
 from byleave.cli.audit_text import COLUMNS, csv_row, deciding_rule, exported, page, said, text, was_seen, what
-from byleave.cli.output import is_closed_within, local_time, paint, say, say_json, say_verbose, silence, warn
+from byleave.cli.output import (
+    cut_to,
+    is_closed_within,
+    known_width,
+    local_time,
+    padded,
+    paint,
+    say,
+    say_json,
+    say_verbose,
+    silence,
+    warn,
+    width_of,
+)
 from byleave.cli.workspace import open_workspace
 from byleave.errors import InputError
 from byleave.store.audit.chain import read_head
@@ -33,9 +45,8 @@ BROKEN = 1
 _NEWEST = 50  # records that `list` shows without --limit
 _NEWEST_OF_TAIL = 10
 _PERIOD = 0.3  # seconds between two looks of `tail`
-_NARROWEST, _USUAL = 28, 120  # columns
 _WITH_RULE = 50  # columns, from which on there is room for the rule beside what was attempted
-_LEAST = 80
+_WITH_TIME, _WITH_AGENT, _WITH_DOOR = 45, 60, 75  # columns of a terminal, from which on these are shown
 _BEGIN_ANEW = (
     "a broken chain stays broken, and new records are added to it. To begin a new one: `byleave audit export` what "
     "you need, end every process of byleave, and move all files audit.* away from {}"
@@ -199,11 +210,15 @@ def _show_all(rows: _Rows, records: Iterable[StoredRecord]) -> None:
 
 
 class _Rows:
-    """Shows records one by one: a line of a table for people, a line of JSON for programs."""
+    """Shows records one by one: a line of a table for people, a line of JSON for programs.
+
+    No line is wider than the terminal. Where a program reads the table, nothing of a record is cut, and the time has
+    its date whatever day it is.
+    """
 
     def __init__(self, given: ParsedArguments) -> None:
         self._json = given.flag("json")
-        self._width = _terminal_width()
+        self._width = known_width()
         self._today = time.strftime("%Y-%m-%d")
         self.shown = 0
         self.last = 0
@@ -215,43 +230,74 @@ class _Rows:
             say_json({**kept.tree, "hash": kept.hash})
             return
         if self.shown == 1:
-            say(paint(f"{'#':>6}  {'time':<11}  {'':<6}  {'door':<6}  {'agent':<11}  what", "dim"))
+            cells = [cell for cell, _colour in self._cells("#", "time", "", "door", "agent")]
+            say(paint(self._fitted("".join([*cells, "what"])), "dim"))
         say(self._line(kept))
 
     def _line(self, kept: StoredRecord) -> str:
         tree = kept.tree
-        day, _, clock = local_time(text(tree.get("time"))).partition(" ")
-        when = clock if day == self._today else f"{day[5:]} {clock[:5]}" if day[:4] == self._today[:4] else day
+        when = local_time(text(tree.get("time")))
         word = said(tree)
-        start = f"{kept.sequence:>6}  {_cut(when, 11):<11}  "
-        painted = paint(f"{word:<6}", word) if word in ("allow", "ask", "deny") else f"{_cut(word, 6):<6}"
-        who = f"  {_cut(text(tree.get('door')), 6):<6}  {_cut(text(tree.get('agent')) or '-', 11):<11}  "
-        return f"{start}{painted}{who}{self._subject(tree, len(start) + 6 + len(who))}".rstrip()
+        cells = self._cells(
+            str(kept.sequence),
+            when if self._width is None else self._short_time(when),
+            word,
+            text(tree.get("door")),
+            text(tree.get("agent")) or "-",
+        )
+        taken = sum(width_of(cell) for cell, _colour in cells)
+        if self._width is not None and taken >= self._width:
+            return self._fitted("".join(cell for cell, _colour in cells))
+        painted = [
+            cell if colour is None else paint(cell.rstrip(), colour) + cell[len(cell.rstrip()) :]
+            for cell, colour in cells
+        ]
+        room = None if self._width is None else self._width - taken
+        return f"{''.join(painted)}{_subject(tree, room)}".rstrip()
 
-    def _subject(self, tree: dict[str, Any], taken: int) -> str:
-        """Return what was attempted, and the rule that decided with its place, in the columns that are left."""
-        room = max(_NARROWEST, self._width - taken)
-        rule, source = deciding_rule(tree)
-        if not rule or was_seen(tree) or room < _WITH_RULE:  # no rule decided about what was done already
-            return _cut(what(tree), room)
-        place = f" ({shown(_short(source))})"
-        wide = room // 2
-        subject = _cut(what(tree), wide)
-        return f"{subject:<{wide}}  {_cut(rule, room - wide - 2 - len(place))}{place}".rstrip()
+    def _cells(self, number: str, when: str, word: str, door: str, agent: str) -> list[tuple[str, str | None]]:
+        """Return the columns before what was attempted, as many as there is room for, and their colours."""
+        colour = word if word in ("allow", "ask", "deny") else None
+        if self._width is None:
+            short = [(f"{number:>6}", None), (f"{shown(when):<19}", None), (f"{shown(word):<6}", colour)]
+            return [
+                (f"{cell}  ", tint)
+                for cell, tint in [*short, (f"{shown(door):<6}", None), (f"{shown(agent):<11}", None)]
+            ]
+        columns: list[tuple[str, int, str | None, int]] = [
+            (f"{number:>6}", max(6, len(number)), None, 0),
+            (when, 11, None, _WITH_TIME),
+            (word, 6, colour, 0),
+            (door, 6, None, _WITH_DOOR),
+            (agent, 11, None, _WITH_AGENT),
+        ]
+        return [(f"{padded(shown(cell), wide)}  ", tint) for cell, wide, tint, from_ in columns if self._width >= from_]
+
+    def _short_time(self, when: str) -> str:
+        day, _, clock = when.partition(" ")
+        return clock if day == self._today else f"{day[5:]} {clock[:5]}" if day[:4] == self._today[:4] else day
+
+    def _fitted(self, line: str) -> str:
+        return (line if self._width is None else cut_to(line, self._width)).rstrip()
+
+
+def _subject(tree: dict[str, Any], room: int | None) -> str:
+    """Return what was attempted, and the rule that decided with its place, in the columns that are left."""
+    rule, source = deciding_rule(tree)
+    attempted, rule = shown(what(tree)), shown(rule)
+    ruled = bool(rule) and not was_seen(tree)  # no rule decided about what was done already
+    if room is None:
+        return f"{attempted}  {rule} ({shown(source)})" if ruled else attempted
+    if not ruled or room < _WITH_RULE:
+        return cut_to(attempted, room)
+    wide = room // 2
+    place = cut_to(f" ({shown(_short(source))})", room - wide - 2)
+    return f"{padded(attempted, wide)}  {cut_to(rule, room - wide - 2 - width_of(place))}{place}"
 
 
 def _short(source: str) -> str:
     """Return where a rule stands, of a file of one's own only the end: `show` says all of it."""
     return f"…/{source.rpartition('/')[2]}" if source.startswith("/") else source
-
-
-def _cut(written: str, width: int) -> str:
-    escaped = shown(written)
-    return escaped if len(escaped) <= width else f"{escaped[: max(0, width - 1)]}…"
-
-
-def _terminal_width() -> int:
-    return max(shutil.get_terminal_size((_USUAL, 24)).columns, _LEAST)
 
 
 _COMMANDS: dict[str, Callable[[ParsedArguments, AuditLog, str], int]] = {

@@ -1,142 +1,93 @@
 """`byleave audit summary`: what each agent did and was refused, in one workspace or in all of them.
 
-Records are counted as they come. What ran is what has a record of its effect; of what observe mode left to an agent,
-the policy's own verdict is counted beside the others: it says what would have been.
+Without `--since` it begins yesterday evening: what happened since one was last there. How records are counted:
+`analysis.activity`. `--markdown` is for a stand-up note, `--json` for programs.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections import Counter
-from datetime import datetime
-from textwrap import wrap
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from byleave.cli.audit_text import part, text, what
-from byleave.cli.output import paint, say, say_json, warn
-from byleave.errors import ByleaveError
+from byleave.analysis.activity import ActivityCount
+from byleave.cli.audit_text import what
+from byleave.cli.output import cut_to, local_time, paint, say, say_json, warn
+from byleave.cli.progress import ProgressBar
+from byleave.errors import ByleaveError, InputError
 from byleave.hooks.liveness import silent_agents
 from byleave.policy.dirs import find_homes
 from byleave.policy.load import ROOT_FILE
 from byleave.store.audit.log import AuditLog
-from byleave.store.audit.query import Filter, read_when
+from byleave.store.audit.query import read_when
 from byleave.text import shown
 from byleave.user_files import read_private
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
+    from collections import Counter
+    from collections.abc import Iterator, Sequence
 
+    from byleave.analysis.activity import AgentActivity
     from byleave.cli.arguments import ParsedArguments
     from byleave.policy.dirs import UserDirs
     from byleave.policy.load import Workspace
 
 WIDTH = 80
 _SHOWN = 6  # lines of each list
+_NOTED = 12  # the same in a note
+_EVENING = 18  # o'clock
 _LARGEST_ROOT = 1 << 16
-_CHANGING = ("create", "update", "delete", "move")
-_NOT_DONE = ("refused", "denied", "cancelled")
-_CONNECTING = ("run", "call", "mcp")  # integrations that connect themselves once a URL is allowed
 
 
-class AgentActivity(Struct):
-    """What one agent did in one workspace."""
+class Summary(Struct, frozen=True):
+    """What all agents did in a time. `records`: whether there are any, also before that time."""
 
-    agent: str | None
-    workspace: str
-    decisions: Counter[str] = field(default_factory=Counter)
-    observed: Counter[str] = field(default_factory=Counter)
-    unasked: int = 0
-    changed: dict[str, None] = field(default_factory=dict)
-    commands: Counter[str] = field(default_factory=Counter)
-    denied: Counter[str] = field(default_factory=Counter)
-    would_ask: Counter[str] = field(default_factory=Counter)
-    would_deny: Counter[str] = field(default_factory=Counter)
-    hosts: dict[str, None] = field(default_factory=dict)
-
-    def take(self, tree: dict[str, Any]) -> None:
-        """Count one record."""
-        event = tree.get("event")
-        decision = text(part(tree, "verdict").get("decision"))
-        if tree.get("unasked") is True:
-            self.unasked += 1
-        if event == "decision" and tree.get("mode") == "observe":
-            self.observed[decision] += 1
-            {"ask": self.would_ask, "deny": self.would_deny}.get(decision, Counter[str]())[what(tree)] += 1
-        elif event == "decision":
-            self.decisions[decision] += 1
-            if decision == "deny":
-                self.denied[what(tree)] += 1
-            elif decision == "allow" and tree.get("door") in _CONNECTING:
-                self._reach(part(tree, "action"))
-        elif event in ("effect", "observed") and not text(tree.get("outcome")).startswith(_NOT_DONE):
-            self._do(part(tree, "action"))
-
-    def _do(self, action: dict[str, Any]) -> None:
-        kind = action.get("kind")
-        if kind == "command":
-            self.commands[text(action.get("command"))] += 1
-        elif kind in _CHANGING:
-            self.changed |= dict.fromkeys([text(action[name]) for name in ("path", "to") if action.get(name)])
-        else:
-            self._reach(action)
-
-    def _reach(self, action: dict[str, Any]) -> None:
-        if action.get("kind") != "url":
-            return
-        try:
-            host = urlsplit(text(action.get("url"))).hostname
-        except ValueError:
-            return
-        if host:
-            self.hosts[host] = None
-
-    @property
-    def tree(self) -> dict[str, Any]:
-        """The activity for programs."""
-        lists = {name: [[each, count] for each, count in getattr(self, name).most_common()] for name in _COUNTED}
-        return {
-            "agent": self.agent,
-            "workspace": self.workspace,
-            **{word: self.decisions[word] for word in ("allow", "ask", "deny")},
-            "unasked": self.unasked,
-            "changed": list(self.changed),
-            **lists,
-            "hosts": list(self.hosts),
-            "observed": {word: self.observed[word] for word in ("allow", "ask", "deny")},
-        }
-
-
-_COUNTED = ("commands", "denied", "would_ask", "would_deny")
+    since: str
+    until: str
+    agents: list[AgentActivity]
+    records: bool
+    home: str
 
 
 def summarize(given: ParsedArguments, workspace: Workspace) -> int:
     """Print what was done since a point in time, by agent."""
+    if given.flag("markdown") and given.flag("json"):
+        raise InputError("--json and --markdown contradict each other", hint="keep one of the two")
     now = time.time()
-    since = None if given.one("since") is None else read_when(str(given.one("since")), now=now)
+    since = read_when(str(given.one("since")), now=now) if given.one("since") is not None else yesterday_evening(now)
     found: list[AgentActivity] = []
-    first: str | None = None
+    records = False
     for root, log in _logs(given, workspace):
         try:
-            earliest, activities = _count(log.query(Filter(since=since)), root)
+            with ProgressBar(given, "reading records") as bar:
+                count = ActivityCount(root, what)
+                count.take_all(log.scan(since=since, report=bar), since)
+            records = records or log.head().sequence > 0
         finally:
+            warn(given, log.warnings)
             log.close()
-        found += activities
-        first = earliest if first is None or (earliest is not None and earliest < first) else first
-    until = read_when("0s", now=now)
+        found += count.agents
+    summary = Summary(since, read_when("0s", now=now), found, records, workspace.homes.user)
     silent = _silent_agents(workspace.homes.user, now)
     if given.flag("json"):
         agents = [each.tree for each in found]
-        say_json({"since": since or first, "until": until, "agents": agents, "silent": silent})
+        say_json({"since": summary.since, "until": summary.until, "agents": agents, "silent": silent})
         return 0
     warn(given, silent)
-    for line in _lines(found, since or first, until, workspace.homes.user):
+    for line in _note(summary) if given.flag("markdown") else _lines(summary):
         say(line)
     return 0
+
+
+def yesterday_evening(now: float) -> str:
+    """Return when the evening of yesterday began, as records name a time."""
+    from datetime import datetime, timedelta
+
+    today = datetime.fromtimestamp(now).astimezone()
+    day = (today - timedelta(days=1)).date().isoformat()
+    return read_when(f"{day}T{_EVENING}:00", now=now)
 
 
 def _silent_agents(home: str, now: float) -> list[str]:
@@ -168,76 +119,97 @@ def _root_of(place: str, homes: UserDirs) -> str:
     return root if root and homes.workspace(root) == place else os.path.basename(place)
 
 
-def _count(records: Iterable[Any], root: str) -> tuple[str | None, list[AgentActivity]]:
-    first: str | None = None
-    by_agent: dict[str | None, AgentActivity] = {}
-    for kept in records:
-        tree = kept.tree
-        first = first or text(tree.get("time")) or None
-        agent = tree.get("agent") if isinstance(tree.get("agent"), str) else None
-        if agent is None and tree.get("door") == "cli":
-            continue  # the user's own commands
-        by_agent.setdefault(agent, AgentActivity(agent, root)).take(tree)
-    return first, list(by_agent.values())
-
-
-def _lines(found: list[AgentActivity], since: str | None, until: str, home: str) -> Iterator[str]:
-    if not found:
-        yield "there are no records yet" if since is None else f"there are no records since {_local(since)}"
+def _lines(summary: Summary) -> Iterator[str]:
+    if not summary.agents:
+        yield _nothing(summary)
         return
-    yield f"from {_local(since or until)} to {_local(until)}, local time"
-    for each in found:
-        name = "without an agent's name" if each.agent is None else shown(each.agent)
+    yield f"from {_minute(summary.since)} to {_minute(summary.until)}, local time"
+    for each in summary.agents:
         yield ""
-        yield from wrap(
-            f"{paint(name, 'bold')} in {shown(_short(each.workspace, home))}", WIDTH, subsequent_indent="  "
-        )
-        counts = each.decisions
-        unasked = f", {each.unasked} done unasked" if each.unasked else ""
-        yield f"  {counts['allow']} allowed, {counts['ask']} needed approval, {counts['deny']} denied{unasked}"
+        name = cut_to(shown(_name(each)), WIDTH // 2)
+        yield f"{paint(name, 'bold')} in {cut_to(shown(_short(each.workspace, summary.home)), WIDTH - len(name) - 4)}"
+        yield f"  {_counts(each)}"
         if each.observed:
             would = each.observed
             yield f"  only observed: {would['ask']} would have needed approval, {would['deny']} would have been"
             yield f"  denied, {would['allow']} would have been allowed"
-        yield from _counted("would have been denied", each.would_deny)
-        yield from _counted("would have needed approval", each.would_ask)
-        yield from _counted("denied", each.denied)
-        yield from _counted("ran", each.commands)
-        yield from _named("changed", list(each.changed))
-        yield from _named("reached", list(each.hosts))
+        for title, listed in _lists(each):
+            yield f"  {title}:"
+            yield from (f"    {count}  {cut_to(shown(text), WIDTH - 10)}" for text, count in listed[:_SHOWN])
+            if len(listed) > _SHOWN:
+                yield f"          and {len(listed) - _SHOWN} more (--json lists them)"
 
 
-def _counted(title: str, counts: Counter[str]) -> Iterator[str]:
-    if counts:
-        yield f"  {title}:"
-        for each, count in counts.most_common(_SHOWN):
-            yield f"    {count:>4}  {_cut(shown(each), WIDTH - 10)}"
-        yield from _more(len(counts))
+def _note(summary: Summary) -> Iterator[str]:
+    """Yield the summary as Markdown: a heading for each agent, and lists that can be pasted into a note."""
+    yield f"## Agents, {_minute(summary.since)} to {_minute(summary.until)}"
+    if not summary.agents:
+        yield ""
+        yield _nothing(summary)
+    for each in summary.agents:
+        yield ""
+        yield f"### {_code(_name(each))} in {_code(_short(each.workspace, summary.home))}"
+        yield ""
+        yield f"{_counts(each)}."
+        for title, listed in _lists(each):
+            yield ""
+            yield f"{title[0].upper()}{title[1:]}:"
+            yield ""
+            for text, count in listed[:_NOTED]:
+                times = f" ({count.strip()} times)" if count.strip() not in ("", "1") else ""
+                yield f"- {_code(text)}{times}"
+            if len(listed) > _NOTED:
+                yield f"- and {len(listed) - _NOTED} more"
 
 
-def _named(title: str, names: list[str]) -> Iterator[str]:
-    if names:
-        yield f"  {title}:"
-        yield from (f"          {_cut(shown(name), WIDTH - 10)}" for name in names[:_SHOWN])
-        yield from _more(len(names))
+def _code(text: str) -> str:
+    """Return a text from outside as code, whatever marks it holds itself."""
+    escaped = shown(text)
+    fence = "`"
+    while fence in escaped:
+        fence += "`"
+    blank = " " if escaped.startswith("`") or escaped.endswith("`") or not escaped.strip() else ""
+    return f"{fence}{blank}{escaped}{blank}{fence}"
 
 
-def _more(number: int) -> Iterator[str]:
-    if number > _SHOWN:
-        yield f"          and {number - _SHOWN} more (--json lists them)"
+def _name(activity: AgentActivity) -> str:
+    return "without an agent's name" if activity.agent is None else activity.agent
 
 
-def _local(moment: str) -> str:
+def _counts(activity: AgentActivity) -> str:
+    counts = activity.decisions
+    unasked = f", {activity.unasked} done unasked" if activity.unasked else ""
+    return f"{counts['allow']} allowed, {counts['ask']} needed approval, {counts['deny']} denied{unasked}"
+
+
+def _lists(activity: AgentActivity) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield what is listed of an agent that is not empty: each with how often it was."""
+    counted: Sequence[tuple[str, Counter[str]]] = (
+        ("would have been denied", activity.would_deny),
+        ("would have needed approval", activity.would_ask),
+        ("denied", activity.denied),
+        ("done unasked", activity.done_unasked),
+        ("held until a person answered", activity.held),
+        ("ran", activity.commands),
+    )
+    for title, counter in counted:
+        if counter:
+            yield title, [(text, f"{count:>4}") for text, count in counter.most_common()]
+    for title, names in (("changed", activity.changed), ("reached", activity.hosts)):
+        if names:
+            yield title, [(name, "    ") for name in names]
+
+
+def _nothing(summary: Summary) -> str:
+    if not summary.records:
+        return "there are no records yet"
+    return f"there are no records since {_minute(summary.since)}; `--since 7d` looks further back"
+
+
+def _minute(moment: str) -> str:
     """Return a point in time as the user's clock has it."""
-    try:
-        return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")
-    except ValueError:
-        return shown(moment)
+    return shown(local_time(moment)[:16])
 
 
 def _short(path: str, home: str) -> str:
     return f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path
-
-
-def _cut(written: str, width: int) -> str:
-    return written if len(written) <= width else f"{written[: width - 1]}…"

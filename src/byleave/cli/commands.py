@@ -281,13 +281,16 @@ ROOT = CommandSpec(
                 CommandSpec(
                     "learn",
                     "Propose rules for what you have approved again and again.",
-                    "policy",
+                    "policy_learn",
                     (
-                        OptionSpec(("--times",), "how often you approved it at least (default: 3)", "N"),
                         _SINCE,
+                        OptionSpec(("--times",), "how often you approved it at least (default: 3)", "N"),
+                        OptionSpec(("--write",), "add the rules to this file, after your consent", "FILE"),
+                        _YES,
                     ),
-                    details="Reads the audit log and changes nothing. Add the rules that you agree with to your\n"
-                    "byleave.toml.",
+                    details="Reads your answers and the refusals of sandboxed runs from the audit log. For each rule\n"
+                    "it shows how much else the rule would allow. At a terminal you accept, edit, narrow, reject or\n"
+                    "deny each; elsewhere it only prints them. See docs/policy-tools.md.",
                 ),
                 CommandSpec(
                     "import",
@@ -499,7 +502,11 @@ ROOT = CommandSpec(
                     "summary",
                     "Sum up what each agent did, and what was refused.",
                     "audit",
-                    (_SINCE, OptionSpec(("--all",), "in every workspace, not only in this one")),
+                    (
+                        _SINCE.replace(help="from then on (default: yesterday evening), written as for `audit list`"),
+                        OptionSpec(("--all",), "in every workspace, not only in this one"),
+                        OptionSpec(("--markdown",), "print Markdown, for a stand-up note"),
+                    ),
                     details="In observe mode it shows what would have needed your approval, and what would have been\n"
                     "denied.",
                 ),

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.cli.output import complain, paint
+from byleave.cli.workspace import confining_guard, decided_by
 from byleave.core.access import SHELL_TOOL
+from byleave.core.action import CAPABILITY_OF
 from byleave.core.decision import WORDS
 from byleave.core.suggest import toml_key
 from byleave.errors import ByleaveError
 from byleave.sandbox.diagnose import finding
 from byleave.sandbox.diagnose.diagnosis import diagnose, unlisted
-from byleave.sandbox.diagnose.finding import ACCESS, NEVER, NOWHERE, SANDBOX, RefusalFinding, Scene, merged
+from byleave.sandbox.diagnose.finding import ACCESS, FILE, HELD, NEVER, NOWHERE, SANDBOX, RefusalFinding, Scene, merged
 from byleave.sandbox.diagnose.refusals import sandbox_toml
 from byleave.text import sentence_list, shown, shown_lines, speakable
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from byleave.sandbox.plan.plan import Approximation, SandboxPlan
 
 MOST_SHOWN = 15
+_MOST_RECORDED = 100  # files of one run
 _MOST_SUBJECTS = 3
 _LONGEST_SUBJECT = 200
 _VERBS = {
@@ -86,7 +89,32 @@ def _diagnose(given: ParsedArguments, confinement: Confinement, observer: Observ
         _report(given, started, confinement, 0)
     elif observer.plan is not None:
         scene = _scene(confinement, observer.plan, observer.approximate)
-        _report(given, diagnose(observer, scene), confinement, observer.missing)
+        found = diagnose(observer, scene)
+        _report(given, found, confinement, observer.missing)
+        _record(given, confinement, found)
+
+
+def _record(given: ParsedArguments, confinement: Confinement, found: Sequence[RefusalFinding]) -> None:
+    """Record the files that the policy denies and the kernel refused, so that `policy learn` can propose rules.
+
+    Hosts and programs were recorded when they were requested. Not where the kernel was stricter than the policy.
+    """
+    root = f"{confinement.workspace.root.path}/"
+    refused = [
+        {"kind": verb, "path": place.removeprefix(root), "tool": confinement.tool}
+        for each in found
+        if each.kind == FILE and each.rank == HELD and each.suggestion is not None
+        for place in each.places
+        if place.startswith(root)
+        for verb in each.verbs
+        if verb in CAPABILITY_OF
+    ]
+    denied = [action for action in refused[:_MOST_RECORDED] if not confinement.policy.decide(action).allowed]
+    if denied:
+        with confining_guard(given, confinement.workspace, confinement.policy) as guard:
+            decide = decided_by(guard)
+            for action in denied:
+                decide(action)
 
 
 def _scene(confinement: Confinement, plan: SandboxPlan, approximate: tuple[Approximation, ...]) -> Scene:

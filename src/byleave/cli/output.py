@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from byleave.cli.arguments import ParsedArguments
 
+_NARROWEST = 20  # columns of a terminal that lists are made for
 _USUAL = 80  # columns of a terminal that does not say how wide it is
 _AT_ONCE = 3500  # bytes; a pipe that can be written to takes 4,096
 _COLOURS = {"allow": "32", "ask": "33", "deny": "31", "bold": "1", "dim": "2"}
@@ -126,9 +127,10 @@ def columns(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
     """Return rows as lines whose cells stand under each other."""
     if not rows:
         return []
-    widths = [max(len(row[number]) for row in rows) for number in range(len(rows[0]))]
+    widths = [max(width_of(row[number]) for row in rows) for number in range(len(rows[0]))]
     return [
-        indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        indent + "  ".join(padded(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
     ]
 
 
@@ -136,7 +138,7 @@ def fitting_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows as `columns` does; where the terminal is too narrow, the other cells beside or below the first."""
     lines = columns(rows)
     width = room()
-    if max((len(line) for line in lines), default=0) <= width:
+    if max((width_of(line) for line in lines), default=0) <= width:
         return lines
     pairs = [(f"  {first}", "  ".join(others)) for first, *others in rows]
     if max(len(first) for first, _others in pairs) <= width // 2:
@@ -144,12 +146,45 @@ def fitting_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return [row for first, others in pairs for line in (first, f"      {others}") for row in _hung(line, width)]
 
 
+def width_of(text: str) -> int:
+    """Return how many columns a text takes at a terminal: a wide character takes two."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import east_asian_width
+
+    return sum(2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def cut_to(text: str, width: int) -> str:
+    """Return a text that is safe to show in at most so many columns; a mark stands for what is left out."""
+    if width_of(text) <= width:
+        return text
+    kept, left = "", width - 1
+    for char in text:
+        left -= width_of(char)
+        if left < 0:
+            break
+        kept += char
+    return f"{kept}…" if width > 0 else ""
+
+
+def padded(text: str, width: int) -> str:
+    """Return a text in exactly so many columns."""
+    cut = cut_to(text, width)
+    return cut + " " * (width - width_of(cut))
+
+
 def room() -> int:
     """Return how many columns a line may have: those of the terminal, any number where a program reads."""
-    import shutil  # heavy: for a terminal only
+    known = known_width()
+    return max(known, _NARROWEST) if known is not None else sys.maxsize
 
-    known = shutil.get_terminal_size((0, 24)).columns
-    return max(known, 60) if known else sys.maxsize
+
+def known_width() -> int | None:
+    """Return the columns of the terminal, or those that COLUMNS names; None where a program reads."""
+    import shutil
+
+    return shutil.get_terminal_size((0, 24)).columns or None
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -161,9 +196,14 @@ def table(rows: Sequence[Sequence[str]]) -> list[list[str]]:
         return []
     width = room()
     heads = columns([row[:-1] for row in rows], indent="")
-    taken = max(len(head) for head in heads) + 2
+    taken = max(width_of(head) for head in heads) + 2
+    if width - taken < _NARROWEST:  # the last cell below the others
+        return [
+            [*_lines("  ".join(row[:-1]), width), *(f"    {line}" for line in _lines(row[-1], width - 4))]
+            for row in rows
+        ]
     return [
-        [f"{head:<{taken}}{first}", *(f"{'':<{taken}}{other}" for other in others)]
+        [f"{padded(head, taken)}{first}", *(f"{'':<{taken}}{other}" for other in others)]
         for head, row in zip(heads, rows, strict=True)
         for first, *others in [_lines(row[-1], width - taken)]
     ]
@@ -182,7 +222,7 @@ def fitted(text: str) -> str:
 
 def _hung(line: str, width: int) -> list[str]:
     """Return the rows of one line: those behind the first stand further in."""
-    if len(line) <= width:
+    if width_of(line) <= width:
         return [line]
     plain = line.lstrip(" ")
     before = line[: len(line) - len(plain)]
@@ -192,14 +232,15 @@ def _hung(line: str, width: int) -> list[str]:
 
 
 def _lines(text: str, width: int) -> list[str]:
-    """Return a text in lines of at most so many columns, at least 20."""
-    width = max(width, 20)
+    """Return a text in lines of at most so many columns, at least 16."""
+    width = max(width, _NARROWEST - 4)
     lines: list[str] = []
     for line in text.split("\n"):
         rest = line
-        while len(rest) > width:
-            blank = rest.rfind(" ", width // 2, width + 1)
-            end = blank if blank > 0 else width
+        while width_of(rest) > width:
+            fits = width if rest.isascii() else len(cut_to(f"{rest}  ", width + 1)) - 1
+            blank = rest.rfind(" ", fits // 2, fits + 1)
+            end = blank if blank > 0 else fits
             lines.append(rest[:end])
             rest = rest[end + 1 :] if blank > 0 else rest[end:]
         lines.append(rest)

@@ -80,6 +80,8 @@ _PROJECT: Table = {
         {"command": ["pytest", "jest", "vitest", "mocha", "tox", "nox", "rspec", "phpunit", "ctest", "bats"]},
     ]
 }
+# Programs that reach any machine that their words name.
+_NETWORKS: Table = {"command": ["curl", "wget", "ssh", "scp", "sftp", "rsync", "nc", "ncat", "socat", "telnet", "ftp"]}
 _RUNS_PROJECT = "it runs code of the project, which can change"
 UNKNOWN_OPTION = "one of its options may run or write something"
 _BY_KIND = {"delete": "it deletes what may not come back", "exec": "it runs a file that can change"}
@@ -137,6 +139,38 @@ def wide_subcommand(words: Sequence[str]) -> str | None:
     return subcommand if known else None
 
 
+# Words behind which a rule may leave open what follows, although it runs something: scripts that the project names.
+_NAMED_SCRIPTS: Table = {"command": ["npm", "pnpm", "yarn"], "subcommand": ["run", "run-script"]}
+_NEVER_OPEN = (
+    _GROUP_CAUTIONS["destructive"],
+    _GROUP_CAUTIONS["privilege"],
+    _GROUP_CAUTIONS["administration"],
+    _GROUP_CAUTIONS["installing"],
+    _BY_KIND["exec"],
+)
+
+
+def may_stay_open(words: Sequence[str]) -> bool:
+    """Whether a rule may leave open which words follow these: what deletes or runs anything is named word by word."""
+    found = _harms(words)
+    if any(said in _NEVER_OPEN for said in found) or _may_be(_NETWORKS, words):
+        return False
+    return not _may_be(_RUNS, words) or _may_be(_NAMED_SCRIPTS, words[:2])
+
+
+DESTRUCTIVE = "destructive"  # the group of commands that delete or overwrite
+
+
+def can_destroy(program: str) -> bool:
+    """Whether there is a form of this program that the group `destructive` names."""
+    return _mentions(GROUPS[DESTRUCTIVE], program.rpartition("/")[2])
+
+
+def _mentions(table: Table, program: str) -> bool:
+    inner = [*table.get("any", ()), *table.get("all", ())]
+    return program in _listed(table.get("command", ())) or any(_mentions(each, program) for each in inner)
+
+
 def _may_be(table: Table, words: Sequence[str]) -> bool:
     """Whether the words have all that a table of a rule names, in whatever order."""
     if "any" in table:
@@ -158,5 +192,5 @@ def _has_flag(word: str, flag: str) -> bool:
     return word == flag or (len(flag) == 2 and word[:1] == "-" and word[:2] != "--" and flag[1] in word)
 
 
-def _listed(value: str | list[str]) -> Iterator[str]:
+def _listed(value: str | Sequence[str]) -> Iterator[str]:
     yield from (value,) if isinstance(value, str) else value

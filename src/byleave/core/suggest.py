@@ -205,6 +205,40 @@ def suggest_command_rule(argv: Sequence[str | None], knowledge: Knowledge | None
     return _with_cautions(rule, [*command_cautions(words), None if covered else UNKNOWN_OPTION])
 
 
+def suggest_open_rule(words: Sequence[str], knowledge: Knowledge) -> str | None:
+    """Return the rule that lets these words run with any harmless ones behind them; None if that must not be.
+
+    What of the program deletes or overwrites stays outside of it.
+    """
+    if not words or "**" in words or not is_speakable(*words) or _shows_secret(words):
+        return None
+    from byleave.core.cautions import DESTRUCTIVE, can_destroy, command_cautions, may_stay_open
+
+    if not may_stay_open(words):
+        return None
+    named = f"command = {toml_string(words[0])}"
+    if len(words) == 2 and knowledge.is_subcommand(words[1]):
+        named += f", subcommand = {toml_string(words[1])}"
+    elif len(words) > 1:
+        named += f", args = {_toml_list([*words[1:], '**'])}"
+    if can_destroy(words[0]):
+        named += f", not = {{ group = {toml_string(DESTRUCTIVE)} }}"
+    return _with_cautions(f"[[rules]]\nallow = {{ {named} }}", command_cautions(words))
+
+
+def suggest_below(directory: str, suffix: str, kinds: Sequence[str]) -> str | None:
+    """Return the rule that lets every file below a directory be touched in these ways, or those of one suffix."""
+    if not directory or not is_speakable(directory, suffix) or not _GLOB_LETTERS.isdisjoint(directory + suffix):
+        return None
+    if _shows_secret([directory]):
+        return None
+    from byleave.core.cautions import kind_caution
+
+    path = f"{directory}/**/*.{suffix}" if suffix else f"{directory}/**"
+    rule = f"[[rules]]\nallow = {{ path = {toml_string(path)}, ops = {_toml_list(kinds)} }}"
+    return _with_cautions(rule, [kind_caution(kind) for kind in kinds])
+
+
 def _shows_secret(words: Sequence[str]) -> bool:
     return shows_secret(words)
 
