@@ -143,16 +143,18 @@ def _moves(
     complete = True
     for agent in agents:
         sources: dict[object, FsTarget] = {}
-        targets: dict[object, FsTarget] = {}
+        targets: dict[object, list[FsTarget]] = {}  # two of each kind, so that none need be moved onto itself
         for place in places:
             for directory in (False, True) if place.relative != "" else (True,):
                 source = place.replace(directory=directory)
                 said = _part_answers(atoms, source, (("delete", directory),), tool, agent)
                 sources.setdefault((directory, said), source)
-            targets.setdefault(_part_answers(atoms, place, _LAID, tool, agent), place)
+            alike = targets.setdefault(_part_answers(atoms, place, _LAID, tool, agent), [])
+            alike += [place] if len(alike) < 2 else []
         complete = complete and len(targets) <= _MOST_TARGETS
         for source in sources.values():
-            for target in list(targets.values())[:_MOST_TARGETS]:
+            for alike in list(targets.values())[:_MOST_TARGETS]:
+                target = alike[-1] if alike[0].canonical == source.canonical else alike[0]
                 action = MoveAction(path_of(source), path_of(target), tool, agent)
                 found += [Witness(FS, action, (source, target.replace(exists=exists))) for exists in (False, True)]
     return found, complete

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from byleave.policy.compile import Compiled
     from byleave.store.approvals import Fingerprint
     from byleave.store.audit.log import AuditLog
+    from byleave.store.trusted_texts import TrustedTexts
 
 
 ROOT_FILE = "root"  # in the directory of a workspace's records: where the workspace is
@@ -91,6 +92,13 @@ class Workspace:
     def print_of(self, name: str, content: bytes, tree: "Mapping[str, Any]") -> "Fingerprint":
         """Return what trusting this project file would mean now."""
         return self.trust.fingerprint(name, content, tree)
+
+    @property
+    def trusted_texts(self) -> "TrustedTexts":
+        """The texts of project files as they were trusted."""
+        from byleave.store.trusted_texts import TrustedTexts
+
+        return TrustedTexts(self.homes.workspace(self.root.path))
 
     def own_places(self, layers: "Sequence[Layer]") -> tuple[str, ...]:
         """Return what no tool may write to: byleave's directories, and the very files that this policy came from."""
