@@ -119,9 +119,9 @@ def _values(pointer: str, tests: list[ArgumentTest]) -> tuple[list[Any], bool]:
     candidates: list[Any] = [*classes.names, _MISSING, None, {}, True, 7]
     for test in tests:
         candidates += _examples(test)
-    kept = _told_apart(pointer, tests, candidates)
+    kept = _distinguished(pointer, tests, candidates)
     pairs = [[one, other] for one in kept[:_MOST_LISTED] for other in kept[:_MOST_LISTED] if one is not other]
-    kept = _told_apart(pointer, tests, [*kept, *(pair for pair in pairs if _MISSING not in pair)])
+    kept = _distinguished(pointer, tests, [*kept, *(pair for pair in pairs if _MISSING not in pair)])
     return kept, classes.complete and (len(tests) == len(texts) or len(tests) == 1) and _is_tried(pointer, tests, kept)
 
 
@@ -131,7 +131,7 @@ def _as_pattern(test: ArgumentTest) -> str:
     return literal_pattern(test.value) + ("*" if test.test == "prefix" else "")
 
 
-def _told_apart(pointer: str, tests: list[ArgumentTest], values: list[Any]) -> list[Any]:
+def _distinguished(pointer: str, tests: list[ArgumentTest], values: list[Any]) -> list[Any]:
     kept: dict[object, Any] = {}
     for value in values:
         kept.setdefault(_answers(pointer, tests, value), value)

@@ -94,7 +94,7 @@ def name_classes(
 ) -> NameClasses:
     """Return a name for each combination of answers of the patterns, and of `kind_of`.
 
-    `more` are letters that a name may have besides. `kind_of` tells names apart that patterns do not; names for which
+    `more` are letters that a name may have besides. `kind_of` separates names that patterns do not; names for which
     `is_name` does not hold are left out, but not what they begin.
     """
     texts = tuple(dict.fromkeys(patterns))

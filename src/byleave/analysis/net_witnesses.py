@@ -3,7 +3,7 @@
 Complete, because a decision about a URL is made from: tool, agent, method, host, scheme, port, path, whether it
 carries a user name, and the address that is dialled. Of each, all values are tried that rules name, and one that no
 rule names; no port stands for the usual one. Hosts are compared whole, so there is nothing between them. Of addresses
-one is tried of each kind that `may_dial` and `refuse_public` tell apart. Of places to which every rule answers alike,
+one is tried of each kind that `may_dial` and `refuse_public` separate. Of places to which every rule answers alike,
 one is kept.
 
 Paths count by the prefixes that they lie in. Servers read some paths in several ways (`/a/..;/b`, `%2F`); then a rule

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from byleave.core.protected import Steps
 
 MOST_STATES = 20_000
-MOST_LETTERS = 4_000  # of the names of patterns; with more of them, names are not told apart letter by letter
+MOST_LETTERS = 4_000  # of the names of patterns; with more of them, names are not read letter by letter
 _WILD = frozenset("*?[")
 _NICE = ("file", "notes.txt", "main.py", "thing")  # for people: what a name without any meaning looks like
 

@@ -62,7 +62,7 @@ class _RecordedVerdict(Struct):
 
 
 class _RecordedDecision(Struct):
-    action: Raw | None = None
+    action: Raw = Raw()
     verdict: _RecordedVerdict | None = None
     door: str | None = None
     agent: str | None = None
@@ -118,11 +118,11 @@ class Replayer:
             return
         found.first, found.last = found.first or kept.time, kept.time or found.last
         old = _said_by_policy(kept.verdict)
-        if old is None or kept.action is None:
-            why = NOT_THE_RULES if kept.action is not None else DAMAGED
-            found.unreplayable.append((record.sequence, why))
+        raw = bytes(kept.action)
+        if old is None or not raw:
+            found.unreplayable.append((record.sequence, NOT_THE_RULES if raw else DAMAGED))
             return
-        raw, confines = bytes(kept.action), kept.verdict is not None and kept.verdict.sandbox is not None
+        confines = kept.verdict is not None and kept.verdict.sandbox is not None
         key = (raw, confines, kept.door == "hook", kept.agent)
         answer = self._known.get(key)
         if answer is None:

@@ -64,7 +64,7 @@ def run(given: ParsedArguments) -> int:
     elif not given.flag("quiet"):
         for line in diff_lines(comparison.diff, comparison.settings):
             say(line)
-    return CHANGED if _fails(given.one("fail-on"), comparison) else 0
+    return CHANGED if _fails(given.one("fail_on"), comparison) else 0
 
 
 def _named(given: ParsedArguments, word: str, usual: str) -> str:

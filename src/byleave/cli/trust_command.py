@@ -9,7 +9,7 @@ from byleave.cli.output import say, say_json, say_verbose
 from byleave.cli.terminal import consents, record_answers
 from byleave.cli.workspace import open_workspace, working_directory
 from byleave.core.suggest import toml_key, toml_string
-from byleave.errors import ByleaveError, InputError
+from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.policy.dirs import FOREIGN_FILES, LOCAL_FILE, PROJECT_FILES
 from byleave.policy.servers import variables_in
 from byleave.store.approvals import now
@@ -92,12 +92,16 @@ def _changes_of(workspace: Workspace, name: str, content: bytes, print_: Fingerp
     try:
         old, new = project_layer(workspace, name, before, label=label), project_layer(workspace, name, content)
         comparison = compare(workspace, [old], [new])
-    except ByleaveError:  # one of them cannot be used by itself: the whole file says more than the error
+    except (
+        ByleaveError,
+        ConfigErrors,
+    ):  # one of them cannot be used by itself: the whole file says more than the error
         return []
-    active = [list(effects_of(name, layer.tree, print_))[1:] for layer in (old, new)]
-    if sum(map(len, active)) > _MOST_LINES:
+    prints = (print_.replace(scripts=()), print_)  # what scripts there are is said in any case
+    was, now_is = (list(effects_of(name, one.tree, of))[1:] for one, of in zip((old, new), prints, strict=True))
+    if len(was) + len(now_is) > _MOST_LINES:
         return []
-    changed = [line for line in unified_diff(*active, lineterm="", n=0) if not line.startswith("@@")][2:]
+    changed = [line for line in unified_diff(was, now_is, lineterm="", n=0) if not line.startswith("@@")][2:]
     heading = f"{shown(name)} (sha256 {print_.sha256[:16]}) was trusted before; this version changes:"
     lines = [line for line in diff_lines(comparison.diff, comparison.settings) if line]
     return [heading, *(f"  {line[0]} {line[1:].lstrip()}" for line in changed), "  which means:", *_indented(lines)]
