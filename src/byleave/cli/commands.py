@@ -245,7 +245,7 @@ ROOT = CommandSpec(
         ),
         CommandSpec(
             "policy",
-            "Show and test the policy, and learn rules from your approvals.",
+            "Show, test and compare policies, and learn rules from your approvals.",
             subcommands=(
                 CommandSpec(
                     "show",
@@ -291,6 +291,28 @@ ROOT = CommandSpec(
                     details="Reads your answers and the refusals of sandboxed runs from the audit log. For each rule\n"
                     "it shows how much else the rule would allow. At a terminal you accept, edit, narrow, reject or\n"
                     "deny each; elsewhere it only prints them. See docs/policy-tools.md.",
+                ),
+                CommandSpec(
+                    "diff",
+                    "Show which actions two policies decide differently.",
+                    "policy_diff",
+                    (OptionSpec(("--fail-on",), "exit with 1 if this changes", "WHAT", choices=("loosened", "any")),),
+                    (
+                        PositionalSpec("OLD", "a file, a directory or git:REV (default: git:HEAD)", required=False),
+                        PositionalSpec("NEW", "the same (default: the workspace as it is)", required=False),
+                    ),
+                    details="Lists one action for each change, and the rules behind it; what is loosened comes first.\n"
+                    "Project files count as they are written, trusted or not.\n\n"
+                    "  byleave policy diff git:main --fail-on loosened",
+                ),
+                CommandSpec(
+                    "replay",
+                    "Show what another policy would have decided about recorded actions.",
+                    "policy_replay",
+                    (_SINCE,),
+                    details="Without --policy, the policy that holds now. Counts the questions that it saves or adds.\n"
+                    "Changes nothing.\n\n"
+                    "  byleave policy replay --policy new.toml --since 7d",
                 ),
                 CommandSpec(
                     "import",

@@ -9,7 +9,7 @@ from byleave.cli.output import say, say_json, say_verbose
 from byleave.cli.terminal import consents, record_answers
 from byleave.cli.workspace import open_workspace, working_directory
 from byleave.core.suggest import toml_key, toml_string
-from byleave.errors import InputError
+from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.policy.dirs import FOREIGN_FILES, LOCAL_FILE, PROJECT_FILES
 from byleave.policy.servers import variables_in
 from byleave.store.approvals import now
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 REFUSED = 1
 _FAMILIES = ("fs", "net", "env")
+_MOST_LINES = 20_000  # of two versions of a file; the time to compare them grows with their product
 
 
 def run(given: ParsedArguments) -> int:
@@ -60,23 +61,62 @@ def _trust(
         if workspace.approvals.trusts(print_):
             effects.append(f"{shown(name)} is trusted already, as it is now")
             continue
-        prints.append(print_)
-        effects += effects_of(name, layer.tree, print_)
+        prints.append((print_, content))
+        effects += _changes_of(workspace, name, content, print_) or effects_of(name, layer.tree, print_)
     _print_lines(given, effects)
-    new = [print_.file for print_ in prints]
+    new = [print_.file for print_, _content in prints]
     if new and not consents(given, f"Trust {sentence_list(new)} as it is now?", about=effects):
         return None
-    for print_ in prints:
+    for print_, content in prints:
         # What was shown is what is remembered: a file that changed meanwhile has another hash, and is not trusted.
         workspace.approvals.trust(print_, now=now())
-    record_answers(given, workspace, [f"{print_.file} (sha256 {print_.sha256})" for print_ in prints])
+        workspace.trusted_texts.keep(print_.file, content)
+    record_answers(given, workspace, [f"{print_.file} (sha256 {print_.sha256})" for print_, _content in prints])
     return new
+
+
+def _changes_of(workspace: Workspace, name: str, content: bytes, print_: Fingerprint) -> list[str]:
+    """Return what this version changes of the one that was trusted; nothing where that is not known.
+
+    All lines that differ, so that the consent is to no less than before, and then what they mean for actions.
+    """
+    before = workspace.trusted_texts.text(name, workspace.approvals.trusted_hash(name))
+    if before is None or before == content:
+        return []
+    from difflib import unified_diff
+
+    from byleave.cli.diff_text import diff_lines
+    from byleave.cli.policy_diff_command import compare, project_layer
+
+    label = f"{name} (as trusted)"
+    try:
+        old, new = project_layer(workspace, name, before, label=label), project_layer(workspace, name, content)
+        comparison = compare(workspace, [old], [new])
+    except (
+        ByleaveError,
+        ConfigErrors,
+    ):  # one of them cannot be used by itself: the whole file says more than the error
+        return []
+    prints = (print_.replace(scripts=()), print_)  # what scripts there are is said in any case
+    was, now_is = (list(effects_of(name, one.tree, of))[1:] for one, of in zip((old, new), prints, strict=True))
+    if len(was) + len(now_is) > _MOST_LINES:
+        return []
+    changed = [line for line in unified_diff(was, now_is, lineterm="", n=0) if not line.startswith("@@")][2:]
+    heading = f"{shown(name)} (sha256 {print_.sha256[:16]}) was trusted before; this version changes:"
+    lines = [line for line in diff_lines(comparison.diff, comparison.settings) if line]
+    return [heading, *(f"  {line[0]} {line[1:].lstrip()}" for line in changed), "  which means:", *_indented(lines)]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 def _untrust(given: ParsedArguments, workspace: Workspace, names: list[str]) -> int:
     if not consents(given, f"Stop trusting {sentence_list(names)}?"):
         return _done(given, "untrusted", [], REFUSED)
     known = [name for name in names if workspace.approvals.untrust(name)]
+    for name in known:
+        workspace.trusted_texts.forget(name)
     record_answers(given, workspace, known)
     _print_lines(given, [f"{shown(name)} was not trusted" for name in names if name not in known])
     return _done(given, "untrusted", known)

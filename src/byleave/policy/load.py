@@ -25,6 +25,7 @@ from byleave.record import Record
 from byleave.store.approvals import Approvals
 from byleave.store.audit.log import AuditLog
 from byleave.store.audit.retention import Retention
+from byleave.store.trusted_texts import TrustedTexts
 from byleave.user_files import ParseCache, make_private_directory, write_private
 from byleave.workspace.resolve import Root
 
@@ -107,6 +108,11 @@ class Workspace:
     def print_of(self, name: str, content: bytes, tree: Mapping[str, Any]) -> Fingerprint:
         """Return what trusting this project file would mean now."""
         return self.trust.fingerprint(name, content, tree)
+
+    @property
+    def trusted_texts(self) -> TrustedTexts:
+        """The texts of project files as they were trusted."""
+        return TrustedTexts(self.homes.workspace(self.root.path))
 
     def own_places(self, layers: Sequence[Layer]) -> tuple[str, ...]:
         """Return what no tool may write to: byleave's directories, and the very files that this policy came from."""

@@ -266,6 +266,10 @@ class Approvals:
             path for path, _sha256, _at in (_texts(e, _FILE_FIELDS) for e in self._entries("project_files")) if path
         ]
 
+    def trusted_hash(self, file: str) -> str | None:
+        """Return the hash of the content that the user trusted last in this file, None if there is none."""
+        return next((_text(e, "sha256") for e in self._entries("project_files") if e.get("path") == file), None)
+
     def trust(self, print_: Fingerprint, *, now: str) -> None:
         """Remember that the user trusts this file as it is; an earlier yes to the same file is replaced."""
         if print_.unread:
