@@ -71,6 +71,21 @@ def decide_move(policy: "CompiledPolicy", action: "MoveAction", places: "tuple[P
     return verdict.replace(suggestion=_combined(missing, source, target))
 
 
+def decide_part_of_move(
+    policy: "CompiledPolicy",
+    place: FsTarget,
+    kind: str,
+    *,
+    tree: bool = False,
+    tool: str | None = None,
+    agent: str | None = None,
+) -> Verdict:
+    """Decide one of the things that a move does: a delete, a create or an update; with `tree`, to all below as well."""
+    below = kind if tree else None
+    named = place.relative if place.relative is not None else place.canonical
+    return _decide(policy, place, _Touch(kind, named, tool, below=below, agent=agent, operation="move"))
+
+
 class _Touch:
     """One thing done to one path: the kind of action, the path as it was written, and for which tool."""
 
