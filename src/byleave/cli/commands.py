@@ -226,13 +226,32 @@ ROOT = CommandSpec(
         ),
         CommandSpec(
             "policy",
-            "Show the policy, and learn rules from your approvals.",
+            "Show the policy, find what is wrong with it, and learn rules from your approvals.",
             subcommands=(
                 CommandSpec(
                     "show",
                     "Show every layer, tool and rule, and the file and line of each.",
                     "policy",
                     details="For a tool without rules of some type, the default is shown.",
+                ),
+                CommandSpec(
+                    "lint",
+                    "Find rules that never decide, that let too much through, or that name what is not there.",
+                    "policy_lint",
+                    (
+                        OptionSpec(
+                            ("--fail-on",),
+                            "exit 1 from this severity up (default: error)",
+                            "SEVERITY",
+                            choices=("note", "warning", "error"),
+                        ),
+                        OptionSpec(("--fix",), "remove rules without effect, after your consent"),
+                        _YES,
+                    ),
+                    details="Reads project files as they are written, trusted or not. Every finding has a place and a "
+                    "way to mend it;\nsee docs/policy-tools.md. --fix shows the change first, and makes it only if no "
+                    "decision changes.\n\n"
+                    "Exit code: 0, 1 if something is as grave as --fail-on, 10 if --fix needs your consent.",
                 ),
                 CommandSpec(
                     "learn",

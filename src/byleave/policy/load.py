@@ -76,10 +76,25 @@ class Workspace:
         known = source.stamp()
         return LivePolicy(source.compile_again(None), self.root, source, home=self.homes.user, known=known)
 
+    def load_as_written(self, *, files: "Sequence[str]" = (), session: str = "default") -> LivePolicy:
+        """Return the policy of the layers that are here, as if the user trusted the project's files.
+
+        It answers questions about the files and takes effect nowhere. It does not follow changes.
+        """
+        check_session_name(session)
+        self.approvals.refresh()
+        layers = _LayerSource(self, files, session, ()).read(None)
+        return self.compile_alone(
+            [layer.replace(trusted=True) if layer.name in (PROJECT, LOCAL) else layer for layer in layers]
+        )
+
+    def compile_alone(self, layers: "Sequence[Layer]") -> LivePolicy:
+        """Return the policy of these layers. It does not follow changes."""
+        return LivePolicy(self.compile(layers), self.root, home=self.homes.user)
+
     def try_user_file(self, content: bytes, session: str) -> LivePolicy:
         """Return the policy that would hold if the user's own file had this content. It does not follow changes."""
-        layers = list(self.files.again(None).discover(session, user=content))
-        return LivePolicy(self.compile(layers), self.root, home=self.homes.user)
+        return self.compile_alone(list(self.files.again(None).discover(session, user=content)))
 
     def compile(self, layers: "Sequence[Layer]") -> "Compiled":
         """Compile layers in this workspace."""
