@@ -60,17 +60,21 @@ def _last(path: Path) -> int:
 
 def _cuts(text: str, spans: TomlSpans, path: Path) -> Iterator[Stretch]:
     tables = spans.tables(path)
+    first, last = 0, -1
     for start, end in tables:
-        yield from _statements(text, start, end)
+        first, last = (first if start == last else start), end
+        yield from _statements(text, start, end, first)
     value = None if tables else spans.stretch(path)
     if value is not None:
         yield _value(text, *value)
 
 
-def _statements(text: str, start: int, end: int) -> Iterator[Stretch]:
-    """Yield the header and the statements of a table, without the comments and blank lines between and behind them."""
+def _statements(text: str, start: int, end: int, first: int) -> Iterator[Stretch]:
+    """Yield the header and the statements of a table, without the comments and blank lines between and behind them.
+
+    `first` is where the first of the tables begins that go together.
+    """
     offset = start
-    begin = start
     while offset < end:
         blank = _OWN_LINE.match(text, offset)
         if blank is not None:
@@ -78,7 +82,7 @@ def _statements(text: str, start: int, end: int) -> Iterator[Stretch]:
             continue
         begin, offset = offset, statement_end(text, offset)
         last = _OWN_LINE.match(text, offset) is None or offset >= end
-        yield begin, offset if last else _past_gap(text, start, offset)
+        yield begin, offset if last else _past_gap(text, first, offset)
 
 
 def _past_gap(text: str, start: int, offset: int) -> int:
