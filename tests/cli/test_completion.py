@@ -61,7 +61,7 @@ OFFERS = {
     "commands behind a flag": (["--json", "check", "sp"], ["spawn"]),
     "files behind dashes": (["check", "spawn", "--", "my"], ["my file.txt", "myself"]),
     "a path named like a command": (["check", "move", "read", "my"], ["my file.txt", "myself"]),
-    "subcommands": (["policy", ""], ["diff", "groups", "import", "learn", "replay", "show", "test"]),
+    "subcommands": (["policy", ""], ["diff", "groups", "import", "learn", "lint", "replay", "show", "test"]),
 }
 
 

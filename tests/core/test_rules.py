@@ -535,3 +535,16 @@ def test_every_group_has_cases() -> None:
 def test_the_parts_of_a_script_are_shown_by_their_words(root: Path) -> None:
     verdict = ask(root, PLAIN, "sh -c 'ls a; rm b'")
     assert [part.text for part in verdict.parts or ()] == ["sh -c 'ls a; rm b'", "ls a", "rm b"]
+
+
+def test_alternatives_of_several_kinds_all_count(tmp_path: Path) -> None:
+    deny = {"any": [{"command": "rm"}, {"path": "secrets/**"}, {"url": {"host": "h.example"}}]}
+    rest = [{"allow": {"path": "**"}}, {"allow": {"url": {"scheme": "https"}}}, {"allow": {"any_command": True}}]
+    policy = Workspace(str(tmp_path)).compile_tree({"rules": [{"deny": deny}, *rest]})
+    actions = [
+        {"kind": "read", "path": "secrets/key"},
+        {"kind": "url", "url": "https://h.example/"},
+        {"kind": "command", "command": "rm x"},
+        {"kind": "read", "path": "notes"},
+    ]
+    assert [policy.decide(action).decision.word for action in actions] == ["deny", "deny", "deny", "allow"]

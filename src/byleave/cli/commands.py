@@ -245,7 +245,7 @@ ROOT = CommandSpec(
         ),
         CommandSpec(
             "policy",
-            "Show, test and compare policies, and learn rules from your approvals.",
+            "Show, test, check and compare policies, and learn rules.",
             subcommands=(
                 CommandSpec(
                     "show",
@@ -277,6 +277,25 @@ ROOT = CommandSpec(
                     (),
                     (PositionalSpec("NAME", "the group", required=False, choices=GROUPS),),
                     details='A rule names a group: allow = { group = "read_only_git" }.',
+                ),
+                CommandSpec(
+                    "lint",
+                    "Find rules that never decide, that let too much through, or that name what is not there.",
+                    "policy_lint",
+                    (
+                        OptionSpec(
+                            ("--fail-on",),
+                            "exit 1 from this severity up (default: error)",
+                            "SEVERITY",
+                            choices=("note", "warning", "error"),
+                        ),
+                        OptionSpec(("--fix",), "remove rules without effect, after your consent"),
+                        _YES,
+                    ),
+                    details="Reads project files as they are written, trusted or not. Every finding has a place and a "
+                    "way to mend it;\nsee docs/policy-tools.md. --fix shows the change first, and makes it only if no "
+                    "decision changes.\n\n"
+                    "Exit code: 0, 1 if something is as grave as --fail-on, 10 if --fix needs your consent.",
                 ),
                 CommandSpec(
                     "learn",

@@ -444,6 +444,15 @@ def program_names(matcher: Matcher) -> frozenset[str]:
     return frozenset()
 
 
+def is_about_commands(matcher: Matcher) -> bool:
+    """Whether a matcher names programs and can match commands alone: of alternatives, every one."""
+    if isinstance(matcher, AnyOf):
+        return all(is_about_commands(each) for each in matcher.matchers)
+    if isinstance(matcher, All):
+        return any(is_about_commands(each) for each in matcher.matchers)
+    return isinstance(matcher, CommandMatcher) and bool(matcher.names)
+
+
 _OPERATION_OF = {"read": "read", "create": "edit", "update": "edit", "delete": "delete", "exec": "execute"}
 
 

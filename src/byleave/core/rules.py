@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING
 from byleave.core.arguments import ANY_TOOL
 from byleave.core.decision import ALLOW, ASK, CODES, DENY, INLINE, VERBS, Decision, RuleRef, Verdict
 from byleave.core.fs_rules import fold
-from byleave.core.matchers import All, AnyOf, PathMatcher, describe, paths_of, program_names, touches_files
+from byleave.core.matchers import (
+    All,
+    AnyOf,
+    PathMatcher,
+    describe,
+    is_about_commands,
+    paths_of,
+    program_names,
+    touches_files,
+)
 from byleave.core.patterns import ANY_DEPTH, NameIndex
 from byleave.record import Record, Sealed, set_cached
 
@@ -204,7 +213,7 @@ class RuleTable(Sealed):
             else:
                 for program in programs:
                     self._by_program.setdefault(program, []).append(entry)
-        self._not_commands = PathIndex([rule for rule in self.rules if not rule.matcher.programs])
+        self._not_commands = PathIndex([rule for rule in self.rules if not is_about_commands(rule.matcher)])
         self._restricts: dict[str, bool] = {}
         self._grants: dict[str, tuple[str, ...]] = {}
         self._kept: dict[tuple[str, str | None], list[CompiledRule]] = {}

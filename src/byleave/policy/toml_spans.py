@@ -103,6 +103,18 @@ class TomlSpans:
             return SourceSpan(file, self.line(path))
         return place_at(self._text, stretch, file, line=self._line_of(stretch[0]))
 
+    def tables(self, path: Path) -> list[Stretch]:
+        """Return the tables with headers of their own that make up the item at `path`, each up to the next header."""
+        starts = sorted(self._headers.values())
+        own = sorted(offset for table, offset in self._headers.items() if table[: len(path)] == path)
+        return [
+            (start, next((each for each in starts[bisect_right(starts, start) :]), len(self._text))) for start in own
+        ]
+
+    def stretch(self, path: Path) -> Stretch | None:
+        """Return the offsets of the value at `path`; a table made by a header has none."""
+        return self._in_bodies(path)[1]
+
     def _offset(self, path: Path) -> int | None:
         header = self._headers.get(path, self._implied.get(path))
         if header is not None:
@@ -128,7 +140,7 @@ class TomlSpans:
 
     def _body(self, table: Path) -> Found:
         if table not in self._bodies:
-            start = _statement_end(self._text, self._headers[table]) if table else 0
+            start = statement_end(self._text, self._headers[table]) if table else 0
             self._bodies[table] = _read_body(self._text, start)
         return self._bodies[table]
 
@@ -205,10 +217,10 @@ def _odd_statement(text: str, offset: int, headers: _Headers) -> int:
     if text.startswith("[", start):
         parts, _ = _read_key(text, _header_key(text, start))
         headers.enter([name for name, _, _ in parts], offset, listed=text.startswith("[[", start))
-    return _statement_end(text, start)
+    return statement_end(text, start)
 
 
-def _statement_end(text: str, offset: int) -> int:
+def statement_end(text: str, offset: int) -> int:
     """Return where the next statement begins: after the first line end outside strings and brackets."""
     depth = 0
     for char, after in turns(text, offset):
@@ -298,7 +310,7 @@ def _read_body(text: str, offset: int) -> Found:
         try:
             offset = _read_pair(text, offset, (), found)
         except RecursionError:  # so deep inside, only the key has a place
-            offset = _statement_end(text, offset)
+            offset = statement_end(text, offset)
     return found
 
 

@@ -1,0 +1,203 @@
+"""`byleave policy lint`: what is wrong with the policy, where, and what to do; `--fix` removes what has no effect."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from difflib import unified_diff
+from typing import TYPE_CHECKING
+
+from byleave.analysis.findings import ERROR, NOTE, SEVERITIES, WARNING, is_at_least
+from byleave.analysis.lint import Surroundings, lint
+from byleave.analysis.lint_commands import KnownPrograms
+from byleave.analysis.lint_disk import look_at_disk
+from byleave.cli.output import complain, fitted, paint, say, say_json, say_verbose, warn
+from byleave.cli.terminal import consents, may_ask, record_answers
+from byleave.cli.workspace import open_workspace, origins
+from byleave.errors import StateError
+from byleave.policy.layers import LOCAL, PROJECT
+from byleave.shell.knowledge.programs import BUILT_IN
+from byleave.text import quoted, shown
+from byleave.user_files import read_all
+from byleave.workspace.replacing import DirectoryEntry, replace_content, write_in_place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from byleave.analysis.findings import Finding
+    from byleave.analysis.lint_fix import FixPlan
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.policy.layers import Layer
+    from byleave.policy.live_policy import LivePolicy
+    from byleave.policy.load import Workspace
+
+FAILED = 1
+NEEDS_CONSENT = 10
+_PAINTS = {ERROR: "deny", WARNING: "ask", NOTE: "dim"}
+_MOST_PROGRAMS = 50_000  # names on the PATH
+_SHELL_WORDS = frozenset(
+    (  # noqa: SIM905 -- a list would take a line for each
+        ". : [ alias bg bind builtin caller cd command declare dirs disown echo enable eval exec exit export false fc "
+        "fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd read readonly return "
+        "set shift shopt source suspend test times trap true type typeset ulimit umask unalias unset wait"
+    ).split()
+)
+
+
+def run(given: ParsedArguments) -> int:
+    """Print every finding; exit 1 if one weighs as much as `--fail-on`."""
+    workspace = open_workspace(given)
+    policy = _load(given, workspace)
+    say_verbose(given, origins(policy))
+    around = surroundings(workspace, policy, disk=True, progress=_progress(given))
+    findings = lint(policy, around)
+    code, fixed = 0, []
+    if given.flag("fix"):
+        code, plan = _fix(given, workspace, policy, findings)
+        if code == 0 and plan.fixed:
+            fixed = list(plan.fixed)
+            findings = lint(_load(given, workspace), around)
+    if given.flag("json"):
+        tree = {"findings": [finding.tree for finding in findings]}
+        say_json({**tree, "fixed": [finding.tree for finding in fixed]} if given.flag("fix") else tree)
+    else:
+        _show(given, policy, findings)
+    failing = any(is_at_least(finding, given.one("fail_on") or ERROR) for finding in findings)
+    return code or (FAILED if failing else 0)
+
+
+def _load(given: ParsedArguments, workspace: Workspace) -> LivePolicy:
+    """Return the policy as it is written: whether a project file is trusted makes no difference here."""
+    session = given.one("session")
+    files = given.options.get("policy", ())
+    return workspace.load_as_written(files=files, session=session if session is not None else "default")
+
+
+def surroundings(
+    workspace: Workspace, policy: LivePolicy, *, disk: bool, progress: Callable[[int], None] | None = None
+) -> Surroundings:
+    """Return what lint has to know of this machine; with `disk`, after a walk through the workspace."""
+    root = workspace.root.path
+    view = look_at_disk(root, workspace.sensitive(policy.compiled), progress=progress) if disk else None
+    own = policy.compiled.settings.get("programs", {})
+
+    def is_described(name: str) -> bool:
+        return name in BUILT_IN or name in own or name in _SHELL_WORDS
+
+    def is_file(name: str) -> bool:
+        return os.path.lexists(os.path.join(root, name))
+
+    programs = KnownPrograms(is_described, _on_path(), is_file)
+    return Surroundings(view, programs, tuple(sorted(os.environ)), workspace.homes.user)
+
+
+def _on_path() -> frozenset[str]:
+    names: set[str] = set()
+    for directory in dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep)):
+        try:
+            names.update(os.listdir(directory or "."))
+        except OSError:  # a directory that is not there
+            continue
+        if len(names) > _MOST_PROGRAMS:
+            break
+    return frozenset(names)
+
+
+def _progress(given: ParsedArguments) -> Callable[[int], None] | None:
+    """Return what shows on a terminal how far the walk is; None where a person does not see it."""
+    if given.flag("quiet") or not sys.stderr.isatty():
+        return None
+
+    def show(seen: int) -> None:
+        sys.stderr.write(f"\rlooking at the workspace: {seen:,} names\x1b[K")
+        sys.stderr.flush()
+
+    return show
+
+
+def _show(given: ParsedArguments, policy: LivePolicy, findings: Sequence[Finding]) -> None:
+    if not given.flag("quiet") and sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+    for finding in findings:
+        where = f" {shown(finding.source)}" if finding.source else ""
+        say(fitted(f"{paint(finding.severity, _PAINTS[finding.severity])} {paint(finding.code, 'bold')}{where}"))
+        if given.flag("quiet"):
+            continue
+        say(fitted(f"  {shown(finding.rule)}"))
+        say(fitted(f"  {shown(finding.message)}"))
+        say(fitted(f"  fix: {shown(finding.fix)}"))
+        say("")
+    if given.flag("quiet"):
+        return
+    if not policy.compiled.layers:
+        say("no configuration was found; `byleave init` writes a file to begin with")
+    say(_summary(findings))
+    fixable = sum(finding.place is not None for finding in findings)
+    if fixable and not given.flag("fix"):
+        say(f"`byleave policy lint --fix` can remove {fixable} of them without changing a decision")
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    counts = Counter(finding.severity for finding in findings)
+    words = [
+        f"{counts[each]} {each}{'' if counts[each] == 1 else 's'}" for each in reversed(SEVERITIES) if counts[each]
+    ]
+    return ", ".join(words) or "nothing was found"
+
+
+def _fix(
+    given: ParsedArguments, workspace: Workspace, policy: LivePolicy, findings: Sequence[Finding]
+) -> tuple[int, FixPlan]:
+    """Show what would be removed, and remove it if the user agrees."""
+    from byleave.analysis.lint_fix import plan_fix
+
+    plan = plan_fix(policy, findings, workspace.compile_alone)
+    changed = plan.changed(policy.compiled.layers)
+    for finding, why in plan.left:
+        warn(given, [f"{finding.source}: {finding.rule} stays: {why}"])
+    if not changed:
+        if not given.flag("json") and not given.flag("quiet"):
+            say("there is nothing to remove")
+        return 0, plan
+    lines = [line for old, new in changed for line in _diff(old, new)]
+    if not given.flag("json") and not given.flag("quiet"):
+        for line in lines:
+            say(line)
+    if not given.flag("yes") and not may_ask(given):
+        complain("byleave: nothing was changed: this needs your consent; add --yes to consent in a script")
+        return NEEDS_CONSENT, plan
+    if not consents(given, "Remove these rules?", about=lines):
+        return FAILED, plan
+    for old, new in changed:
+        _write(old, new)
+    record_answers(given, workspace, [f"removal of {len(plan.fixed)} rules from {old.path}" for old, _new in changed])
+    if any(old.name in (PROJECT, LOCAL) for old, _new in changed):
+        warn(given, ["a project file has changed: if you trusted it before, run `byleave trust` again"])
+    return 0, plan
+
+
+def _diff(old: Layer, new: Layer) -> list[str]:
+    name = old.file or ""
+    before, after = (layer.content.decode().splitlines() for layer in (old, new))
+    return [shown(line) for line in unified_diff(before, after, name, name, lineterm="", n=2)]
+
+
+def _write(old: Layer, new: Layer) -> None:
+    """Replace a file as a whole, with the owner and the mode that it has; not if it has changed meanwhile."""
+    path = os.path.realpath(old.path)
+    try:
+        directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with DirectoryEntry(directory, os.path.basename(path), path) as place:
+            descriptor = os.open(place.name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+            try:
+                if read_all(descriptor, len(old.content) + 1) != old.content:
+                    raise StateError(f"{quoted(path)} has changed meanwhile", hint="try again")
+                if not replace_content(place, descriptor, new.content):
+                    write_in_place(descriptor, new.content)
+            finally:
+                os.close(descriptor)
+    except OSError as error:
+        hint = "check the permissions there; nothing of this file was changed"
+        raise StateError(f"{quoted(path)} cannot be written: {error.strerror}", hint=hint) from None
