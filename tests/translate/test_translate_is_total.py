@@ -38,19 +38,19 @@ BLOCKS = st.one_of(
     ),
 )
 KINDS = st.one_of(st.none(), st.sampled_from(sorted(OPERATIONS)), st.just("deploy"))
-CALLS = st.builds(
-    ToolCall,
-    kind=KINDS,
-    title=st.one_of(st.none(), TEXTS),
-    raw=st.one_of(st.none(), OBJECTS),
-    content=st.lists(BLOCKS, max_size=3).map(tuple),
-    locations=st.lists(st.one_of(TREES, st.fixed_dictionaries({"path": TEXTS})), max_size=3).map(tuple),
-    tool=st.one_of(st.none(), TEXTS, st.sampled_from(["bash", "mcp__a__b", "mcp__", "think"])),
-    kinds=st.lists(KINDS.map(str), max_size=2).map(tuple),
-)
-NO_CALLS: st.SearchStrategy[Any] = st.builds(
-    ToolCall, kind=TREES, title=TREES, raw=TREES, content=TREES, locations=TREES, tool=TREES, kinds=TREES
-)
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "kind": KINDS,
+    "title": st.one_of(st.none(), TEXTS),
+    "raw": st.one_of(st.none(), OBJECTS),
+    "content": st.lists(BLOCKS, max_size=3).map(tuple),
+    "locations": st.lists(st.one_of(TREES, st.fixed_dictionaries({"path": TEXTS})), max_size=3).map(tuple),
+    "tool": st.one_of(st.none(), TEXTS, st.sampled_from(["bash", "mcp__a__b", "mcp__", "think"])),
+    "kinds": st.lists(KINDS.map(str), max_size=2).map(tuple),
+}
+# Not `st.builds`: it resolves the types of the fields, some of which are imported for type checkers only.
+CALLS = st.fixed_dictionaries({}, optional=FIELDS).map(lambda fields: ToolCall(**fields))
+ANYTHING: dict[str, st.SearchStrategy[Any]] = dict.fromkeys(FIELDS, TREES)
+NO_CALLS = st.fixed_dictionaries(ANYTHING).map(lambda fields: ToolCall(**fields))
 
 
 @pytest.mark.long
