@@ -18,8 +18,7 @@ log, print or exit: `cli.main` turns them into text and an exit code.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from byleave.text import shown
 
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 50  # problems of one load that are written out; ten thousand help no reader
 
 
-@dataclass(frozen=True, slots=True)  # no record: a wheel is built where msgspec is not installed
-class SourceSpan:
+class SourceSpan(NamedTuple):  # no record: a wheel is built where msgspec is not installed
     """A stretch of one line of a file: where a rule or a problem stands. Lines count from 1, columns from 0."""
 
     file: str

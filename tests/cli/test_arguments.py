@@ -54,7 +54,11 @@ MISTAKES = {
     "no abbreviations": (["check", "read", "x", "--too", "t"], 'unknown option "--too"', "did you mean --tool?"),
     "short options in a cluster": (["check", "read", "x", "-qv"], 'unknown option "-qv"', "one by one"),
     "a dashed path": (["check", "read", "-x"], 'unknown option "-x"', "write it after --"),
-    "a word missing": (["check", "read"], "PATH is missing", "byleave check read [--tool TOOL] [--agent AGENT] PATH"),
+    "a word missing": (
+        ["check", "read"],
+        "PATH is missing",
+        "byleave check read [--tool TOOL] [--agent AGENT] [--add] [--yes] PATH",
+    ),
     "two words missing": (["check", "move"], "PATH and TO are missing", "PATH TO"),
     "a word too many": (["check", "read", "a", "b"], '"b" is one word too many', "byleave check read"),
     "a program without dashes": (["check", "spawn", "git"], '-- is missing before "git"', "-- PROGRAM ARGS..."),

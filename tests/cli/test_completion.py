@@ -48,7 +48,7 @@ OFFERS = {
     "commands first": ([""], COMMANDS),
     "commands by their beginning": (["unt"], ["untrust"]),
     "kinds of checks": (["check", ""], sorted(CHECK_KINDS)),
-    "flags behind a dash": (["check", "read", "-"], sorted(["--tool", "--agent", *COMMON_NAMES])),
+    "flags behind a dash": (["check", "read", "-"], sorted(["--tool", "--agent", "--add", "--yes", *COMMON_NAMES])),
     "flags of the command alone": (["check", "--b"], ["--batch"]),
     "common flags before the command": (["--po"], ["--policy"]),
     "files where a path is wanted": (["check", "read", "my"], ["my file.txt", "myself"]),

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from byleave.core.protected import Steps
 
 MOST_STATES = 20_000
+MOST_STEPS = (
+    1_500_000  # of one pattern by one name; about a second. Dozens of patterns have more states than that reaches
+)
 MOST_LETTERS = 4_000  # of the names of patterns; with more of them, names are not read letter by letter
 _WILD = frozenset("*?[")
 _NICE = ("file", "notes.txt", "main.py", "thing")  # for people: what a name without any meaning looks like
@@ -124,6 +127,7 @@ class _Reader:
         globs = [_PathGlob(names) for names in dict.fromkeys(rules.globs)]
         absolute = [_PathGlob(names) for names in dict.fromkeys(rules.absolute_globs)]
         self._globs = [*globs, *absolute]
+        self.width = 2 * len(self._globs) + 4  # what one step costs, in steps of one pattern
         places = [(glob.start, glob.start) for glob in self._globs]
         for name in [name for name in start.split("/") if name]:
             for number in range(len(globs), len(places)):
@@ -229,10 +233,11 @@ def _is_refused(text: str) -> bool:
     return not _is_name(text)
 
 
-def path_classes(rules: PathRules, *, start: str = "", most: int = MOST_STATES) -> PathClasses:
+def path_classes(rules: PathRules, *, start: str = "", most: int = MOST_STATES, steps: int = MOST_STEPS) -> PathClasses:
     """Return a path, relative to `start`, for each way in which these rules can answer; "" is the start itself."""
     reader = _Reader(rules, start)
     generic, complete = reader.generic_names()
+    steps_left = steps // reader.width
     waiting = deque([("", reader.start)])
     seen = {reader.start}
     found = [""]
@@ -242,9 +247,10 @@ def path_classes(rules: PathRules, *, start: str = "", most: int = MOST_STATES) 
             if not _is_name(name):
                 continue
             after = reader.step(state, name)
+            steps_left -= 1
             if after in seen:
                 continue
-            if len(seen) >= most:
+            if len(seen) >= most or steps_left < 0:
                 return PathClasses(tuple(found), complete=False)
             seen.add(after)
             longer = f"{path}/{name}" if path else name

@@ -22,8 +22,8 @@ from byleave.core.access import SHELL_TOOL
 from byleave.core.action import CommandAction, FileAction, OtherAction, SpawnAction, action_tree
 from byleave.core.command_rules import CommandTable
 from byleave.core.decision import ALLOW, BUILT_IN
-from byleave.core.fs_rules import FsTarget
-from byleave.core.matchers import OPERATIONS, CommandMatcher
+from byleave.core.fs_rules import FsTable, FsTarget
+from byleave.core.matchers import OPERATIONS, CommandMatcher, is_about_commands
 from byleave.errors import ByleaveError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.core.decision import RuleRef, Verdict
+    from byleave.core.policy import CompiledPolicy, PolicyView
     from byleave.policy.live_policy import LivePolicy
 
 _MOST_TRIED = 40  # witnesses of one change that are tried on the disk
@@ -96,6 +97,9 @@ def diff_policies(
     work = _Comparison(old, new)
     exact = {}
     for family in EXACT:
+        if family == FS and _treat_files_alike(old.compiled.policy, new.compiled.policy):
+            exact[family] = True
+            continue
         made = witnesses([old.compiled.policy, new.compiled.policy], old.root.path, family)
         exact[family] = made.exact
         work.compare(made.witnesses)
@@ -112,6 +116,33 @@ def diff_policies(
 def _are_equal(old: LivePolicy, new: LivePolicy) -> bool:
     sides = [[(layer.name, layer.content) for layer in side.compiled.layers] for side in (old, new)]
     return sides[0] == sides[1] and all(content for side in sides for _name, content in side)
+
+
+def _treat_files_alike(old: CompiledPolicy, new: CompiledPolicy) -> bool:
+    """Whether all that decides about files is the same on both sides: most edits are of commands."""
+    sides = [
+        (
+            policy.strict_links,
+            [sorted(map(repr, places)) for places in (policy.protected.inside(), policy.protected.outside())],
+            [(view.denies_only, _tool_grants(view), _rules_for_files(view)) for view in policy.views],
+        )
+        for policy in (old, new)
+    ]
+    return sides[0] == sides[1]
+
+
+def _tool_grants(view: PolicyView) -> dict[str, object]:
+    tables = {name: tool.access.fs for name, tool in view.tools.items()}
+    return {
+        name: [rule.replace(source="") for rule in table.rules] if isinstance(table, FsTable) else table
+        for name, table in tables.items()
+    }
+
+
+def _rules_for_files(view: PolicyView) -> list[object] | None:
+    if view.rules is None:
+        return None
+    return [(rule.outcome, rule.matcher) for rule in view.rules.rules if not is_about_commands(rule.matcher)]
 
 
 def _order(change: Change) -> tuple[object, ...]:
