@@ -14,10 +14,10 @@ from byleave.errors import ByleaveError, ConfigErrors
 from byleave.guard.persist_rule import with_rule
 from byleave.policy.dirs import CONFIG_FILE, real_path
 from byleave.policy.layers import COMMAND_LINE, USER, Layer
-from byleave.policy.live_policy import LivePolicy
 from byleave.policy.parse import parse_file
 
 if TYPE_CHECKING:
+    from byleave.policy.live_policy import LivePolicy
     from byleave.policy.load import Workspace
 
 
@@ -38,7 +38,7 @@ class RuleTrial:
         try:
             tree = parse_file(content, changed.file or "")
             layers[place] = changed.replace(tree=tree, content=content, trusted=True)
-            return LivePolicy(self._workspace.compile(layers), self.before.root, home=self._workspace.homes.user)
+            return self._workspace.compile_alone(layers)
         except (ByleaveError, ConfigErrors):
             return None
 

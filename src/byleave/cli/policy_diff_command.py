@@ -17,7 +17,6 @@ from byleave.core.redact import Redactor
 from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
 from byleave.policy.dirs import FOREIGN_FILES, PROJECT_FILES
 from byleave.policy.layers import COMMAND_LINE, LARGEST_PROJECT_FILE, PROJECT, Layer, LayerFiles, read_given_file
-from byleave.policy.live_policy import LivePolicy
 from byleave.policy.parse import parse_file
 from byleave.store.audit.query import Filter
 from byleave.text import quoted, speakable
@@ -81,7 +80,7 @@ def _fails(fail_on: str | None, comparison: Comparison) -> bool:
 def compare(workspace: Workspace, old: list[Layer], new: list[Layer], *, commands: Iterable[str] = ()) -> Comparison:
     """Compare two lists of layers in a workspace, each as if the user trusted it and there were no other."""
     settings = setting_changes([layer.tree for layer in old], [layer.tree for layer in new])
-    policies = [LivePolicy(workspace.compile(side), workspace.root, home=workspace.homes.user) for side in (old, new)]
+    policies = [workspace.compile_alone(side) for side in (old, new)]
     return Comparison(
         diff_policies(*policies, commands=commands, directories=_directories(workspace.root.path)), settings
     )

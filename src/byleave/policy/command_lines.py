@@ -303,13 +303,22 @@ LONGEST = 1.0  # seconds, for all trees of one line
 LONGEST_ELSEWHERE = 0.2  # for a tree outside the workspace, in which only a link can lead to a closed place
 
 
-def with_covered(line: CommandLine, policy: CompiledPolicy, root: Root, agent: str | None) -> CommandLine:
-    """Return the line with the closed places below each directory that one of its commands walks."""
-    looked: dict[tuple[str, str, tuple[str, ...]], Covered] = {}
+def with_covered(
+    line: CommandLine,
+    policy: CompiledPolicy,
+    root: Root,
+    agent: str | None,
+    known: dict[object, Covered] | None = None,
+) -> CommandLine:
+    """Return the line with the closed places below each directory that one of its commands walks.
+
+    `known` are walks of other lines by the same policy, where the disk counts as unchanged; new ones are added.
+    """
+    looked: dict[object, Covered] = {} if known is None else known
     end = monotonic() + LONGEST
 
     def look(place: FsTarget, kind: str, file: NamedFile) -> Covered:
-        key = (place.canonical, kind, file.kinds)
+        key = (place.canonical, kind, file.kinds, file.skips, agent)
         if key not in looked:
             closed = ClosedPlaces(policy, kind, root=root.path, agent=agent, operation=OPERATIONS[kind])
             elsewhere = place.relative is None and not closed.begin(place.canonical)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from byleave.core.action import Action
+    from byleave.core.closed_places import Covered
     from byleave.core.command_line import CommandLine
     from byleave.core.policy import CompiledPolicy as Rules
     from byleave.policy.compile import Compiled
@@ -85,11 +86,13 @@ class LivePolicy:
         *,
         home: str | None = None,
         known: object = None,
+        keeps_walks: bool = False,
     ) -> None:
         self.compiled = compiled
         self.root = root
         self._source = source
         self._home = home
+        self._walks: dict[object, Covered] | None = {} if keeps_walks else None
         self._known = known  # taken before the files were read: a change in between is seen
         self._look_again = monotonic() + REVALIDATE_AFTER
         self._alone = allocate_lock()  # several threads may ask; one compiles
@@ -125,7 +128,7 @@ class LivePolicy:
             if any(file.tree for part in line.parts for file in part.files):
                 from byleave.policy.command_lines import with_covered  # heavy: only commands need it
 
-                line = with_covered(line, rules, self.root, asked.agent)
+                line = with_covered(line, rules, self.root, asked.agent, self._walks)
             return _resolved_line(asked, line, decide(rules, asked, (line,), confines=confines))
         if isinstance(asked, SearchAction) and asked.tool is None:  # a tool's search decides each file by itself
             looked = self._look_below(asked, places[0])

@@ -92,7 +92,7 @@ class Workspace:
 
     def compile_alone(self, layers: Sequence[Layer]) -> LivePolicy:
         """Return the policy of these layers. It does not follow changes."""
-        return LivePolicy(self.compile(layers), self.root, home=self.homes.user)
+        return LivePolicy(self.compile(layers), self.root, home=self.homes.user, keeps_walks=True)
 
     def try_user_file(self, content: bytes, session: str) -> LivePolicy:
         """Return the policy that would hold if the user's own file had this content. It does not follow changes."""
