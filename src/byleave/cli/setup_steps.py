@@ -228,6 +228,7 @@ class SetupSteps:
             if print_.sha256 != only:
                 raise StateError(f"{name} has changed meanwhile", hint="look at it, then run `byleave trust`")
             workspace.approvals.trust(print_, now=now())
+            workspace.trusted_texts.keep(name, workspace.files.read_project_file(name))  # checked by its hash later
         return f"{name} is trusted, as it is now"
 
     def _hook(self, record: SetupRecord, agent: str) -> SetupStep:
@@ -318,6 +319,7 @@ class SetupSteps:
         def act() -> str:
             for workspace in self._workspaces:
                 workspace.approvals.untrust(name)
+                workspace.trusted_texts.forget(name)
             record.project(self._root).trusted = None
             save_record(self._homes, record)
             return f"{name} is not trusted any more"
