@@ -17,6 +17,7 @@ from byleave.gateway.interfaces import DownError
 from byleave.net import http_async_client
 from byleave.net.http_async_client import AsyncHttpClient, ClientConnection
 from fakes.mcp_servers import (
+    PATIENCE,
     STREAM,
     Asked,
     Ear,
@@ -658,12 +659,14 @@ def test_what_a_server_says_unasked_is_heard_again_after_its_stream_ended(tmp_pa
 
 
 def test_closing_ends_everything_that_is_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_link, "LONGEST_GOODBYE", 0.05)
+    monkeypatch.setattr(http_link, "LONGEST_GOODBYE", PATIENCE)  # how long it takes on a busy machine decides nothing
 
     async def handle(asked: Asked, writer: StreamWriter) -> None:
-        if asked.method != "DELETE":
-            writer.write(STREAM)
-            await writer.drain()
+        if asked.method == "DELETE":
+            writer.write(plain("200 OK"))
+            return
+        writer.write(STREAM)
+        await writer.drain()
         await asyncio.sleep(60)
 
     async def scenario() -> None:
@@ -676,9 +679,28 @@ def test_closing_ends_everything_that_is_under_way(tmp_path: Path, monkeypatch: 
             await link.close()
             await link.close()
             assert (ear.told, ear.losses, link._tasks, link._open) == ([], [], set(), {})  # noqa: SLF001
-            assert far_away.asked[-1].method == "DELETE"
+            methods = [asked.method for asked in far_away.asked]
+            assert (sorted(methods[:3]), methods[3:]) == (["GET", "POST", "POST"], ["DELETE"])
             with pytest.raises(DownError):
                 await link.send(request("3"))
+
+    run(scenario())
+
+
+def test_closing_does_not_wait_for_a_server_that_never_answers_the_goodbye(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_link, "LONGEST_GOODBYE", 0.05)
+
+    async def handle(asked: Asked, writer: StreamWriter) -> None:
+        await asyncio.sleep(60)
+
+    async def scenario() -> None:
+        async with web(handle) as far_away, linked(tmp_path, *over_http(far_away.url)) as (link, _ear):
+            link.session = "s"
+            async with asyncio.timeout(PATIENCE):
+                await link.close()
+            assert link.closed
 
     run(scenario())
 
