@@ -354,7 +354,19 @@ def _is_tainted(path: str) -> bool:
 
 
 def _read_variously(path: str) -> tuple[tuple[str, ...], ...]:
-    """Return every reading of the path, the plain form first.
+    """Return every reading of the path, the plain form first: of what is written, and of what clients make of it.
+
+    Most clients follow the dots themselves, and send the literal form: `/a//b` for `/a//..//b`, which a server that
+    merges slashes reads as `/a/b`. A server that gets the dots, and merges first, reads `/b`.
+    """
+    readings, literal = _server_readings(path), _literal(path)
+    if len(literal) < len(_split(path)):
+        readings |= _server_readings("/" + "/".join(literal))
+    return tuple(readings)
+
+
+def _server_readings(path: str) -> dict[tuple[str, ...], None]:
+    """Return what servers read in the path that they get, the plain form first.
 
     Servers differ in how often they decode, whether they cut `;parameters` before or after that, whether they
     merge slashes, and whether an encoded NUL, `?` or `#` ends the path.
@@ -367,7 +379,7 @@ def _read_variously(path: str) -> tuple[tuple[str, ...], ...]:
     for text in texts:
         for ended in (text, _before_end(text)):
             forms[_merged(ended)] = forms[_collapsed(_split(ended))] = None
-    return tuple(forms)
+    return forms
 
 
 def _merged(text: str) -> tuple[str, ...]:
