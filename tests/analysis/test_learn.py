@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import amounts
 from byleave.analysis.answers import Evidence, action_key, gather
 from byleave.analysis.learn import Learner, Proposal
 from byleave.analysis.over_grant import over_grant, trials
@@ -250,7 +251,9 @@ LINES = st.builds(
     st.sampled_from(["git", "npm", "make", "cargo", "pytest", "tool"]),
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=3),
 )
-MANY = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(
+    max_examples=amounts.of(25, 8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @MANY

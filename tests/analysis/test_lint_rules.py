@@ -18,7 +18,7 @@ from byleave.policy.live_policy import LivePolicy
 from byleave.policy.load import Workspace
 
 Tree = dict[str, Any]
-TRIALS = amounts.of(3000, 60)
+TRIALS = amounts.of(3000, 40)
 BATCH = 20
 
 PLAIN_LINES = [
@@ -202,7 +202,7 @@ def test_what_is_called_shadowed_never_decides(seed: int, workspace: Workspace) 
         )
 
 
-@pytest.mark.parametrize("seed", range(amounts.of(300, 6)))
+@pytest.mark.parametrize("seed", range(amounts.of(300, 3)))
 def test_without_a_rule_that_lint_names_as_shadowed_plain_actions_are_decided_alike(
     seed: int, workspace: Workspace
 ) -> None:

@@ -16,7 +16,8 @@ from byleave.core.fs_rules import FsTarget
 from byleave.core.policy import CompiledPolicy
 from byleave.policy.load import Workspace
 
-PAIRS = amounts.of(3000, 10)
+PAIRS = amounts.of(3000, 4)
+BATCHES = amounts.of(10, 4)
 Tree = dict[str, Any]
 Placed = tuple[Action, tuple[FsTarget, ...]]
 
@@ -243,39 +244,39 @@ def missing(family: str, trees: list[Tree], root: Path, actions: Iterable[Placed
     return [(key, action, trees) for key, action in found_by(policies, actions).items() if key not in stood]
 
 
-@pytest.mark.parametrize("batch", range(10))
+@pytest.mark.parametrize("batch", range(BATCHES))
 def test_every_answer_about_files_has_a_witness(batch: int, tmp_path: Path) -> None:
-    for number in range(batch, PAIRS, 10):
+    for number in range(batch, PAIRS, BATCHES):
         rng = seeded(f"files {number}")
         trees = [file_policy(rng), file_policy(rng)]
         assert missing("fs", trees, tmp_path, file_actions(str(tmp_path), rng)) == [], number
 
 
-@pytest.mark.parametrize("batch", range(10))
+@pytest.mark.parametrize("batch", range(BATCHES))
 def test_every_answer_about_moves_has_a_witness(batch: int, tmp_path: Path) -> None:
-    for number in range(batch, PAIRS, 10):
+    for number in range(batch, PAIRS, BATCHES):
         rng = seeded(f"moves {number}")
         trees = [file_policy(rng), file_policy(rng)]
         assert missing("fs", trees, tmp_path, file_moves(str(tmp_path), rng)) == [], number
 
 
-@pytest.mark.parametrize("batch", range(10))
+@pytest.mark.parametrize("batch", range(BATCHES))
 def test_every_answer_about_the_network_has_a_witness(batch: int, tmp_path: Path) -> None:
-    for number in range(batch, PAIRS, 10):
+    for number in range(batch, PAIRS, BATCHES):
         rng = seeded(f"net {number}")
         assert missing("net", [net_policy(rng), net_policy(rng)], tmp_path, net_actions(rng)) == [], number
 
 
-@pytest.mark.parametrize("batch", range(10))
+@pytest.mark.parametrize("batch", range(BATCHES))
 def test_every_answer_about_variables_has_a_witness(batch: int, tmp_path: Path) -> None:
-    for number in range(batch, PAIRS, 10):
+    for number in range(batch, PAIRS, BATCHES):
         rng = seeded(f"env {number}")
         assert missing("env", [env_policy(rng), env_policy(rng)], tmp_path, env_actions()) == [], number
 
 
-@pytest.mark.parametrize("batch", range(10))
+@pytest.mark.parametrize("batch", range(BATCHES))
 def test_every_answer_about_calls_has_a_witness(batch: int, tmp_path: Path) -> None:
-    for number in range(batch, PAIRS, 10):
+    for number in range(batch, PAIRS, BATCHES):
         rng = seeded(f"calls {number}")
         trees = [call_policy(rng), call_policy(rng)]
         assert missing_calls(trees, tmp_path, rng) == [], (number, trees)
