@@ -4,6 +4,7 @@ A program belongs to the run if its environment, its words or its directory lie 
 the home of every test does. The end of the run is seen by a pidfd: a pipe may be held open by what is left behind.
 """
 
+import functools
 import os
 import select
 import signal
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 _SET_PDEATHSIG = 1  # linux/prctl.h
 _SECONDS = 10.0  # for all of them to end
@@ -24,11 +26,17 @@ def watch(base: Path) -> None:
     os.posix_spawn(sys.executable, command, {}, file_actions=nothing, setsid=True)
 
 
-def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends."""
+@functools.cache
+def c_library() -> Any:
+    """Return the C library; to load what calls it takes longer than to fork."""
     import ctypes
 
-    ctypes.CDLL(None, use_errno=True).prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends."""
+    c_library().prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def belonging(base: str) -> Iterator[int]:

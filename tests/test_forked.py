@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(amounts.SLOW, reason="every command is started a
 
 # All that a process gets from whoever starts it, and what Python makes of it.
 SEES = r"""
-import json, os, resource, signal, sys
+import json, os, resource, signal, sys, time
 status = dict(line.split(":\t", 1) for line in open("/proc/self/status") if ":\t" in line)
 streams = (sys.stdin, sys.stdout, sys.stderr)
 print(json.dumps({
@@ -36,6 +36,7 @@ print(json.dumps({
     "nice": os.nice(0),
     "flags": str(sys.flags),
     "modules": "pytest" in sys.modules,
+    "time": time.strftime("%H %Z", time.localtime(0)),
 }, indent=1))
 """
 
@@ -58,7 +59,7 @@ def both(monkeypatch: pytest.MonkeyPatch, *words: str, **how: object) -> tuple[D
 def test_it_gets_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = os.umask(0o027)
     try:
-        env = {"ODD": "\udcff \n=", "HOME": None}
+        env = {"ODD": "\udcff \n=", "HOME": None, "TZ": "XYZ-5"}
         forked, anew = both(monkeypatch, SEES, "a", "\udcff", "", cwd=tmp_path, env=env)
     finally:
         os.umask(before)
@@ -77,6 +78,10 @@ def test_it_gets_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
         "import os; os.write(1, b'x' * 1_000_000); os.write(2, b'y' * 1_000_000)",
         LATER,
+        "import atexit, sys; atexit.register(print, 'last'); print('first'); sys.exit(300)",
+        "import os, sys; sys.stdout = open(1, 'w', 1024, closefd=False); print('to nobody'); os.close(1)",
+        "import sys; sys.stdout = None",
+        "import sys; sys.stderr.close(); sys.exit(3)",
         "import os, sys; sys.stdout.write('unflushed'); os.fork() or os._exit(0)",
     ],
 )
