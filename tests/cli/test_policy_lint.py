@@ -168,7 +168,9 @@ def test_an_agent_cannot_run_it(project: Path) -> None:
 
 VARIANTS = [(), ("--strict",), ("--for", "claude-code")]
 KINDS = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
-WRITTEN = some([(kind, flags) for kind in KINDS for flags in VARIANTS], every=2)  # each kind, and each variant
+WRITTEN = some(
+    [(kind, flags) for flags in VARIANTS for kind in KINDS], every=len(VARIANTS)
+)  # each kind, and each variant
 
 
 @pytest.mark.parametrize(

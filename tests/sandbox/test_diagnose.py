@@ -746,7 +746,7 @@ def test_a_run_that_takes_too_long_is_ended_and_told(root: Path, tmp_path: Path)
 
 
 def test_a_flood_is_counted(root: Path, options: list[str]) -> None:
-    count = amounts.of(100_000, 30_000)
+    count = amounts.of(100_000, 10_000)
     script = f"""
         import os
         for _ in range({count}):

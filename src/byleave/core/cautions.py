@@ -173,14 +173,19 @@ def _mentions(table: Table, program: str) -> bool:
 
 def _may_be(table: Table, words: Sequence[str]) -> bool:
     """Whether the words have all that a table of a rule names, in whatever order."""
+    return _has_all(table, words[0].rpartition("/")[2], words[1:])
+
+
+def _has_all(table: Table, program: str, behind: Sequence[str]) -> bool:
     if "any" in table:
-        return any(_may_be(each, words) for each in table["any"])
+        return any(_has_all(each, program, behind) for each in table["any"])
     if "all" in table:
-        return all(_may_be(each, words) for each in table["all"] if "not" not in each)
-    program, behind = words[0].rpartition("/")[2], words[1:]
+        return all(_has_all(each, program, behind) for each in table["all"] if "not" not in each)
+    named = table["command"]  # most tables are about another program, and each command is held against all of them
+    if program != named if isinstance(named, str) else program not in named:
+        return False
     return (
-        program in _listed(table["command"])
-        and ("subcommand" not in table or any(word in behind for word in _listed(table["subcommand"])))
+        ("subcommand" not in table or any(word in behind for word in _listed(table["subcommand"])))
         and all(word in behind for word in table.get("args", ()) if word != "**")
         and all(any(_has_flag(word, flag) for word in behind) for flag in table.get("flags", ()))
     )
