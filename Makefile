@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
+# Tests of one directory may take as long as those of all others: a worker that has none left takes some of another's.
+SPREAD := --dist worksteal -n
 CODE := src tests bench tools
 
 # Packages whose tests `make unit` runs; tests marked `long` are left to `make integration`. tests/conftest.py has the same list.
@@ -22,7 +24,7 @@ help: ## list the targets
 
 # Half of the time tests wait for other processes: three workers keep two processors busy.
 test: check launcher ## all that a change must pass: format, lint, types, imports, every test but the slow ones
-	$(PYTEST) -n 3 || { [ $$? -eq 1 ] && $(BIN)/python tools/repeat_failed.py; }
+	$(PYTEST) $(SPREAD) 3 || { [ $$? -eq 1 ] && $(BIN)/python tools/repeat_failed.py; }
 
 check: $(READY) ## format, lint, types and the direction of imports
 	$(BIN)/ruff format --check $(CODE)
@@ -31,19 +33,19 @@ check: $(READY) ## format, lint, types and the direction of imports
 	$(BIN)/lint-imports
 
 unit: $(READY) ## tests of core, shell, protocol, translate and policy, in less than 30 seconds
-	$(PYTEST) -n 2 -m unit --hypothesis-profile=quick $(UNIT)
+	$(PYTEST) $(SPREAD) 2 -m unit --hypothesis-profile=quick $(UNIT)
 
 integration: launcher ## tests of everything else but the sandbox, and the long ones of the packages in `unit`
-	$(PYTEST) -n 2 -m integration
+	$(PYTEST) $(SPREAD) 2 -m integration
 
 sandbox: launcher ## tests that start sandboxes
-	$(PYTEST) -n 2 -m sandbox tests/sandbox
+	$(PYTEST) $(SPREAD) 2 -m sandbox tests/sandbox
 
 # All exit codes, a fork bomb without a limit, ten thousand calls, lines of a gigabyte; and every other test with all its
 # examples, and with every command a process that is started anew.
 slow: launcher ## every test with all its examples, and those that take too long for every change: an hour
 	BYLEAVE_SLOW_TESTS=1 $(PYTEST) -o timeout=3600 $(ALONE)
-	BYLEAVE_SLOW_TESTS=1 $(PYTEST) -o timeout=3600 -n 2 $(ALONE:%=--ignore=%)
+	BYLEAVE_SLOW_TESTS=1 $(PYTEST) -o timeout=3600 $(SPREAD) 2 $(ALONE:%=--ignore=%)
 
 # The agents are kept in BYLEAVE_AGENTS_DIR.
 test-agents: launcher ## real agents from the npm registry, driven by a scripted model on loopback
