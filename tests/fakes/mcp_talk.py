@@ -195,6 +195,7 @@ class FakeClient:
     def __init__(self, session: Session | SessionPool, capabilities: Tree | None = None) -> None:
         self.session: Any = session
         self.aside = FakeSink()
+        self.sinks: list[FakeSink] = []  # one for each message that was sent
         self.capabilities = capabilities or {}
         self.on_request: Callable[[Tree], Tree | None] | None = None
         self._ids = itertools.count(1)
@@ -212,6 +213,7 @@ class FakeClient:
 
     async def tell(self, message: Tree) -> FakeSink:
         sink = FakeSink()
+        self.sinks.append(sink)
         sink.on_request = self._asked
         await self.session.handle(msgspec.json.encode({"jsonrpc": "2.0", **message}), sink, MessageContext())
         return sink

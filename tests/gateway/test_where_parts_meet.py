@@ -15,6 +15,7 @@ from byleave.gateway.server_info import own_words
 from byleave.store.approvals import Approvals
 from byleave.store.tool_definitions import INSTRUCTIONS, PROMPT, TEMPLATE
 from byleave.user_files import ParseCache
+from fakes.mcp_servers import settled
 from fakes.mcp_talk import OPEN, FakeClient, FakeLink, FakeServer, Talk, Tree
 
 AGENTS = {"agents": {"ops": {"allow": {"servers": ["*"]}}, "dev": {"allow": {"servers": ["*"]}}}}
@@ -239,10 +240,10 @@ def test_no_server_speaks_in_the_name_of_another(mark: str) -> None:
 
 
 async def listens(client: FakeClient, *uris: str) -> "asyncio.Task[Any]":
-    """Begin to listen; done when the gateway has acknowledged it, or has not in a moment."""
-    wanted = {"notifications": {"resourceSubscriptions": list(uris)}}
+    """Begin to listen; done when the gateway has acknowledged it."""
+    wanted, before = {"notifications": {"resourceSubscriptions": list(uris)}}, len(client.sinks)
     task = asyncio.ensure_future(client.exchange("subscriptions/listen", wanted))
-    await asyncio.sleep(0.05)
+    await settled(lambda: any(sink.messages for sink in client.sinks[before:]))
     return task
 
 
@@ -257,7 +258,7 @@ def test_a_server_tells_of_a_resource_no_longer_when_the_last_stateless_client_h
         await asyncio.sleep(0.02)
         assert "resources/unsubscribe" not in shop.methods()
         second.cancel()
-        await asyncio.sleep(0.02)
+        await settled(lambda: "resources/unsubscribe" in shop.methods())
         assert shop.methods().count("resources/unsubscribe") == 1
         (session,) = client.session.sessions
         told = session.notifications
