@@ -22,9 +22,10 @@ test unit integration sandbox slow test-agents coverage bench: export PYTHONDONT
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name line; do printf '  %-14s %s\n' "$$name" "$$line"; done
 
-# Half of the time tests wait for other processes: three workers keep two processors busy.
+# Half of the time tests wait for other processes: three workers keep two processors busy. What failed in an earlier run, and
+# may have another name now, is forgotten.
 test: check launcher ## all that a change must pass: format, lint, types, imports, every test but the slow ones
-	$(PYTEST) $(SPREAD) 3 || { [ $$? -eq 1 ] && $(BIN)/python tools/repeat_failed.py; }
+	$(PYTEST) --cache-clear $(SPREAD) 3 || { [ $$? -eq 1 ] && $(BIN)/python tools/repeat_failed.py; }
 
 check: $(READY) ## format, lint, types and the direction of imports
 	$(BIN)/ruff format --check $(CODE)
