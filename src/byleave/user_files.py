@@ -137,6 +137,20 @@ def read_all(descriptor: int, limit: int) -> bytes:
     return b"".join(chunks)
 
 
+def first_bytes(path: str, most: int) -> bytes:
+    """Return the beginning of an ordinary file; nothing of anything else, which might make us wait."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return b""
+    try:
+        return os.read(descriptor, most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
 def write_private(path: str, content: bytes, *, durable: bool = True) -> None:
     """Replace `path` whole or not at all: a new file beside it, synced, renamed over it, the directory synced.
 

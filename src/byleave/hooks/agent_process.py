@@ -19,6 +19,7 @@ from byleave.hooks.agents import CLAUDE_CODE, CODEX, GEMINI, OPENCODE
 from byleave.hooks.event_reader import UnreadableEventError, read_object
 from byleave.record import Record
 from byleave.text import quoted
+from byleave.user_files import first_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -92,7 +93,7 @@ def _ancestors(pid: int, proc: str) -> Iterator[_Ancestor | None]:
         if pid <= 0:  # above the first process, or outside of this namespace
             return
         place = f"{proc}/{pid}"
-        status = _read(f"{place}/stat")
+        status = first_bytes(f"{place}/stat", _LARGEST)
         head, _, tail = status.rpartition(b")")
         fields = tail.split()
         if len(fields) < 20:
@@ -104,7 +105,7 @@ def _ancestors(pid: int, proc: str) -> Iterator[_Ancestor | None]:
             program = ""
         except OSError:
             program = None
-        words = tuple([os.fsdecode(word) for word in _read(f"{place}/cmdline").split(b"\0")])
+        words = tuple([os.fsdecode(word) for word in first_bytes(f"{place}/cmdline", _LARGEST).split(b"\0")])
         yield _Ancestor(pid, int(fields[19]), os.fsdecode(head.partition(b"(")[2]), program, words)
         pid = int(fields[1])
     yield None
@@ -173,7 +174,7 @@ def _package(place: str) -> tuple[str, str, str] | None:
     directory = os.path.dirname(place)
     for _ in range(_MOST_LEVELS):
         file = os.path.join(directory, "package.json")
-        content = _read(file)
+        content = first_bytes(file, _LARGEST)
         if content:
             try:
                 tree = read_object(content)
@@ -205,16 +206,3 @@ def _as_version(text: str) -> Version:
     if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 9 for part in parts):
         return ()
     return tuple([int(part) for part in parts])
-
-
-def _read(path: str) -> bytes:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return b""
-    try:
-        return os.read(descriptor, _LARGEST)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)

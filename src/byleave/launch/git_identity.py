@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from byleave.core.fs_rules import is_under
 from byleave.core.patterns import compile_glob
 from byleave.errors import StateError
-from byleave.sandbox.host import first_bytes
-from byleave.user_files import digest, make_private_directory, read_private, write_private
+from byleave.user_files import digest, first_bytes, make_private_directory, read_private, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

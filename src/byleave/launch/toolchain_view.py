@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from byleave.core.fs_rules import is_under
 from byleave.launch.link_farm import LinkFarm
-from byleave.user_files import digest, make_private_directory
+from byleave.user_files import digest, first_bytes, make_private_directory
 from byleave.workspace.toolchains import (
     Surroundings,
     find_installed,
@@ -147,8 +147,6 @@ class Disk:
         return True
 
     def text(self, path: str) -> str:
-        from byleave.sandbox.host import first_bytes
-
         content = first_bytes(path, _LARGEST)
         return content.decode(errors="replace") if len(content) < _LARGEST else ""
 

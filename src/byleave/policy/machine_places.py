@@ -32,6 +32,7 @@ from byleave.core.protected import (
     system_places,
 )
 from byleave.policy.dirs import HELD_MODE, real_path
+from byleave.user_files import first_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -386,17 +387,7 @@ def _known(paths: Iterator[str] | tuple[str, ...], root: str) -> Iterator[Protec
 
 
 def _read(path: str) -> str:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return ""
-    try:
-        content = os.read(descriptor, _LARGEST) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)
-    return content.decode("utf-8", "surrogateescape")
+    return first_bytes(path, _LARGEST).decode("utf-8", "surrogateescape")
 
 
 def _mode(path: str) -> int:

@@ -14,6 +14,7 @@ from byleave.sandbox.linux.seccomp import known_architecture
 from byleave.sandbox.linux.steps import MachineFacts
 from byleave.sandbox.plan.plan import DIRECTORY, FILE, LINK, READING, Link, PathGrant
 from byleave.sandbox.plan.private_files import kernel_secrets, system_secrets
+from byleave.user_files import first_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -243,20 +244,6 @@ def find_program(name: str, search: str, directory: str, trusted: Callable[[str]
         if there and (trusted is None or trusted(path)):
             return path
     return None
-
-
-def first_bytes(path: str, most: int) -> bytes:
-    """Return the beginning of an ordinary file; nothing of anything else, which might make us wait."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        return os.read(descriptor, most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
 
 
 def interpreters(program: str, search: str) -> Iterator[str]:

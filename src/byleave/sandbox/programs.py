@@ -26,6 +26,7 @@ from byleave.core.fs_rules import WRITES, is_under
 from byleave.sandbox import host
 from byleave.sandbox.plan.plan import DIRECTORY, LINK, AllowedPrograms, Approximation, Link
 from byleave.text import shown
+from byleave.user_files import first_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -127,7 +128,7 @@ def follow(program: str, search: str) -> ExecStart:
 
 def _first_words(path: str, search: str) -> tuple[str, ...] | None:
     """Return the interpreter and the argument that a `#!` line names; None if there is none."""
-    line = host.first_bytes(path, 256).split(b"\n", 1)[0]
+    line = first_bytes(path, 256).split(b"\n", 1)[0]
     if not line.startswith(b"#!"):
         return None
     words = os.fsdecode(line[2:]).strip().split(None, 1)
@@ -197,7 +198,7 @@ def _stand_in_place(name: str) -> str:
 
 def loader_of(path: str) -> Iterator[str]:
     """Yield the loader that a program of the usual format asks the kernel for, as a canonical path."""
-    head = host.first_bytes(path, 4096)
+    head = first_bytes(path, 4096)
     if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
         return
     (offset,) = unpack_from("<Q", head, 32)

@@ -24,6 +24,7 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from byleave.record import Record
+from byleave.user_files import first_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +53,7 @@ class ProcessFacts(Record):
 def process_facts(pid: int | str) -> ProcessFacts | None:
     """Return the facts about a process; None if there is none."""
     # The name may hold anything, parentheses too; the rest is behind the last one.
-    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    fields = first_bytes(f"/proc/{pid}/stat", _LARGEST).rpartition(b")")[2].split()
     return ProcessFacts(fields[0], int(fields[1]), int(fields[19])) if len(fields) > 19 else None
 
 
@@ -198,7 +199,7 @@ def _programs(children: Mapping[int, list[int]], root: RunRoot) -> list[int]:
 
 def _numbers(pid: int) -> list[bytes]:
     """Return the numbers of a process, from our namespace down to its own."""
-    for line in _read(f"/proc/{pid}/status").splitlines():
+    for line in first_bytes(f"/proc/{pid}/status", _LARGEST).splitlines():
         if line.startswith(b"NSpid:"):
             return line.split()[1:]
     return []
@@ -213,16 +214,3 @@ def _descends(pid: int, started: int, root: RunRoot) -> bool:
             return is_running(root)
         facts = process_facts(facts.parent)
     return False
-
-
-def _read(path: str) -> bytes:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        return os.read(descriptor, _LARGEST)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
