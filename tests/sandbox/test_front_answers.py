@@ -111,7 +111,7 @@ AFTER_GO: dict[str, tuple[bytes | None, int]] = {
     "another answer": (b"A", 0),
     "no": (b"N", 0),
     "our own go": (b"G", 0),
-    "a kill without a child": (b"K", 0),
+    "a word that is not known": (b"K", 0),
     "an end without a child": (b"E0", 0),
     "a packet that is too long": (b"X" * 70_000, 0),
     "a launcher without a zero": (NO_MASK + b"/bin/true", 2),

@@ -318,7 +318,7 @@ def test_a_service_that_is_gone_ends_the_command(served: Scene) -> None:
     assert control.recv(64) == b""
 
 
-@pytest.mark.parametrize("body", [b"L-%016x\0/bin/true\0" % 0, b"KK", b"N", b"X300"])
+@pytest.mark.parametrize("body", [b"L-%016x\0/bin/true\0" % 0, b"K", b"N", b"X300"])
 def test_a_wrong_message_ends_the_command(served: Scene, body: bytes) -> None:
     process, talk = begun(served)
     control = served.launch(talk)
@@ -327,18 +327,6 @@ def test_a_wrong_message_ends_the_command(served: Scene, body: bytes) -> None:
     talk.send(body, [0, 1] if body.startswith(b"L") else [])
     assert ended(process, talk) == (125, b"", UNANSWERED["run"][1])
     assert not os.path.exists(f"/proc/{child}")
-
-
-def test_the_service_has_the_launcher_killed(served: Scene) -> None:
-    process, talk = begun(served)
-    control = served.launch(talk, flag=b"s")
-    assert control.recv(64) == b"ready"
-    child_of(talk)
-    talk.send(b"K")
-    assert talk.receive() == Packet(b"E9", [])
-    talk.send(b"K")  # there is nothing to kill any more
-    talk.send(b"X137")
-    assert ended(process, talk) == (137, b"", b"")
 
 
 def test_it_exits_when_it_is_told_although_the_launcher_goes_on(served: Scene) -> None:

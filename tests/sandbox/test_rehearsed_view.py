@@ -34,8 +34,9 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
         (base / name).mkdir(parents=True)
     (base / "ws/.git/config").write_text("")
     (base / "home/.config/byleave/config.toml").write_text(RULES)
-    yield Workspace(str(base / "ws"), homes=find_homes({"HOME": str(base / "home")}))
-    compiled_cache.forget_all()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(compiled_cache, "_kept", [])
+        yield Workspace(str(base / "ws"), homes=find_homes({"HOME": str(base / "home")}))
 
 
 def loaded(workspace: Workspace) -> CompiledPolicy:
@@ -72,14 +73,16 @@ def test_a_policy_that_is_kept_has_not_looked_for_protected_places(workspace: Wo
     assert "_inside" not in vars(kept.policy.protected)
 
 
-def test_what_comes_to_be_protected_after_the_rehearsal_is_protected(workspace: Workspace) -> None:
+def test_what_comes_to_be_protected_after_the_rehearsal_is_protected(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rehearsed(workspace)
     root = Path(workspace.root.path)
     (root / "made.git").mkdir()
     (root / ".git/config").write_text(f'[core]\n\thooksPath = "{root}/tools"\n')
     (root / "tools").mkdir()
     recalled = view(loaded(workspace), workspace)
-    compiled_cache.forget_all()
+    monkeypatch.setattr(compiled_cache, "_kept", [])
     assert recalled == view(loaded(workspace), workspace)
     assert f"{root}/tools" in {place.path for place in recalled.places}
 

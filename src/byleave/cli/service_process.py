@@ -26,6 +26,7 @@ _BLOCKED = 2
 WARM = (
     "byleave.cli.check_command",
     "byleave.cli.hook_command",
+    "byleave.cli.mount_command",
     "byleave.cli.run_command",
     "byleave.cli.ticket_run",
     "byleave.core.cautions",

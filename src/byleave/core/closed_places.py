@@ -35,6 +35,7 @@ OPERATIONS = {"read": "read", "create": "edit", "update": "edit", "delete": "del
 
 
 _MOST_BEGUN = 64
+_MOST_STEPS, _MOST_DECIDED = 16_384, 4096  # each is some hundred bytes
 
 
 class PathPattern(Record):
@@ -113,7 +114,11 @@ class ClosedPlaces:
                 found += [(rule, pattern.replace(opened=opened) if opened else pattern) for pattern in each]
         self.rules = tuple(dict.fromkeys(rule for rule, _pattern in found))
         self.patterns = tuple(dict.fromkeys(pattern for _rule, pattern in found))
-        self._begun: dict[str, Progress] = {}  # by directory, for those that come again and again
+        # What comes again and again: where a directory begins, what follows a name, what is a match, what is decided.
+        self._begun: dict[str, Progress] = {}
+        self._steps: dict[tuple[Progress, str], Progress] = {}
+        self._matches: dict[Progress, bool] = {}
+        self._decided: dict[FsTarget, tuple[Decision, CompiledRule] | None] = {}
 
     def __bool__(self) -> bool:
         """Whether some rule names places that it closes."""
@@ -137,6 +142,13 @@ class ClosedPlaces:
 
     def decision(self, place: FsTarget) -> tuple[Decision, CompiledRule] | None:
         """Return what a rule that denies or asks says of `place`, and the rule; None where it is not closed."""
+        if place not in self._decided:
+            if len(self._decided) >= _MOST_DECIDED:
+                self._decided.clear()
+            self._decided[place] = self._decide(place)
+        return self._decided[place]
+
+    def _decide(self, place: FsTarget) -> tuple[Decision, CompiledRule] | None:
         said = [
             (ruling.decision, ruling.rules[0])
             for op in self._ops
@@ -147,6 +159,25 @@ class ClosedPlaces:
 
     def _subject(self, place: FsTarget, op: str) -> MatchContext:
         return MatchContext(self._operation or OPERATIONS[op], self._agent, op=op, file=place)
+
+    def advance(self, progress: Progress, name: str) -> Progress:
+        """Return what remains possible below the next `name`, as the function of that name does."""
+        step = progress, name
+        found = self._steps.get(step)
+        if found is None:
+            if len(self._steps) >= _MOST_STEPS:
+                self._steps.clear()
+            found = self._steps[step] = advance(progress, name)
+        return found
+
+    def is_match(self, progress: Progress) -> bool:
+        """Whether the names so far match a pattern as a whole."""
+        found = self._matches.get(progress)
+        if found is None:
+            if len(self._matches) >= _MOST_STEPS:
+                self._matches.clear()
+            found = self._matches[progress] = is_match(progress)
+        return found
 
     def begin(self, directory: str, selection: Selection | None = None) -> Progress:
         """Return the patterns that can match at or below the absolute `directory`, as far as its names match them.

@@ -74,11 +74,6 @@ def keep(layers: Sequence[Layer], context: CompileContext, mounts: Mounts) -> Co
     return made.compiled.policy.replace(protected=compile_layers(layers, context).policy.protected)
 
 
-def forget_all() -> None:
-    """Let go of every policy."""
-    _kept.clear()
-
-
 def _has_changed(kept: _Kept, context: CompileContext) -> bool:
     """Whether a path of a rule, or a place of ours, leads elsewhere now than when the policy was compiled."""
     compiled = kept.compiled

@@ -11,15 +11,17 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from byleave import __version__
+from byleave.core.access import SHELL_TOOL
 from byleave.core.sensitive_places import Sensitive
 from byleave.errors import ConfigErrors, InputError, StateError
+from byleave.policy.compile import RUN_TOOL
 from byleave.policy.compiled_cache import compile_or_recall, keep, misses
 from byleave.policy.context import CompileContext
 from byleave.policy.debounce import file_stamp
 from byleave.policy.dirs import UserDirs, check_session_name, find_homes, find_root, real_path
 from byleave.policy.layers import LOCAL, PROJECT, Layer, LayerFiles, inline_layer
 from byleave.policy.live_policy import LivePolicy
-from byleave.policy.sandbox_settings import shell_layer
+from byleave.policy.sandbox_settings import access_layer, shell_layer
 from byleave.policy.trust import ProjectTrust
 from byleave.record import Record
 from byleave.store.approvals import Approvals
@@ -228,12 +230,17 @@ class _TreeSource:
 
 
 class PolicyLoad(Record):
-    """A load whose policy had to be compiled; with `shell`, for a command line that runs confined."""
+    """A load whose policy had to be compiled; `tool` is the one that a layer was made up for, if there was any."""
 
     root: str
     homes: tuple[str, ...]
     session: str
-    shell: bool
+    tool: str
+
+
+def made_up_layers(tool: str) -> list[Layer]:
+    """Return the layer that a confined run brings by itself: a command line's, a program's, or none."""
+    return [shell_layer()] if tool == SHELL_TOOL else [access_layer(RUN_TOOL, None)] if tool == RUN_TOOL else []
 
 
 _MOST_LOADS = 4
@@ -242,11 +249,13 @@ _loads: list[PolicyLoad] = []
 
 def _note_load(workspace: Workspace, session: str, extra: Sequence[Layer]) -> None:
     """Note a load that the service can do ahead of the next request."""
-    if extra and list(extra) != [shell_layer()]:
+    made_up = ("", SHELL_TOOL, RUN_TOOL)
+    tool = next((name for name in made_up if list(extra) == made_up_layers(name)), None)
+    if tool is None:
         return
     homes = workspace.homes
     named = (homes.config, homes.state, homes.memory, homes.managed, homes.user)
-    _loads.append(PolicyLoad(workspace.root.path, named, session, bool(extra)))
+    _loads.append(PolicyLoad(workspace.root.path, named, session, tool))
 
 
 def take_loads() -> list[PolicyLoad]:

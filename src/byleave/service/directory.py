@@ -9,7 +9,9 @@ what it sees itself. The service looks at the same facts about who connects. The
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import stat
 import struct
 from typing import TYPE_CHECKING
@@ -18,11 +20,14 @@ from byleave.errors import StateError
 from byleave.policy.dirs import service_places
 from byleave.service.protocol import VERSION
 from byleave.text import quoted
+from byleave.user_files import first_bytes
 
 if TYPE_CHECKING:
     import socket
 
 SOCKET_END = ".sock"
+_PEER_HANDLE = 77  # SO_PEERPIDFD of asm-generic/socket.h: a descriptor of the process
+_LARGEST_STAT = 4096
 _PEER = 12  # bytes of SO_PEERCRED: process, user, group
 _NAMESPACES = ("mnt", "user", "pid", "net")
 _FACTS = (b"NoNewPrivs:", b"Seccomp:", b"Seccomp_filters:", b"Groups:", b"CapEff:")
@@ -96,6 +101,35 @@ def digest_of(data: bytes) -> str:
     for byte in data:
         value = ((value ^ byte) * _PRIME) & _ALL_BITS
     return f"{value:032x}"
+
+
+def caller_of(line: socket.socket) -> tuple[int, int, tuple[bytes, ...]] | None:
+    """Return the process at the other end, its parent and what it may see and do; None if it is not there any more.
+
+    Its number may become another process's. Where the kernel says which process it is (SO_PEERPIDFD, Linux 6.5), that
+    one still runs after everything has been read.
+    """
+    import socket as sockets
+
+    process, _user = peer_of(line)
+    try:
+        handle = line.getsockopt(sockets.SOL_SOCKET, _PEER_HANDLE)
+    except OSError as error:
+        if error.errno != errno.ENOPROTOOPT:
+            return None
+        handle = -1
+    try:
+        stat_line = first_bytes(f"/proc/{process}/stat", _LARGEST_STAT)
+        parent = int(stat_line.rpartition(b")")[2].split()[1])
+        found = process, parent, facts_of(process)
+        if handle >= 0:
+            signal.pidfd_send_signal(handle, 0)
+    except (OSError, ValueError, IndexError):
+        return None
+    finally:
+        if handle >= 0:
+            os.close(handle)
+    return found
 
 
 def peer_of(line: socket.socket) -> tuple[int, int]:

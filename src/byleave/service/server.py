@@ -30,7 +30,7 @@ from byleave.sandbox.session import process_of
 from byleave.service.directory import SOCKET_END, facts_of, inside, open_directory
 from byleave.service.installation import InstallationStamp
 from byleave.service.protocol import ASK, DESCRIPTORS, STATUS, STOP, VERSION
-from byleave.service.worker import LONGEST_MESSAGE, be_worker, is_like_us
+from byleave.service.worker import LONGEST_MESSAGE, be_worker, parent_if_like_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,25 +205,22 @@ class Server:
 
     def _take(self, line: socket.socket, said: bytes, found: list[int]) -> None:
         """Do what a first message says. What is not understood is closed: the front runs its command itself."""
-        caller = is_like_us(line, self._facts, but_limits=said in (STATUS, STOP))
-        if caller is None or self._why is not None:
+        parent = parent_if_like_us(line, self._facts, but_limits=said in (STATUS, STOP))
+        if parent is None or self._why is not None:
             return
         with suppress(OSError):
             if said == self._asked and len(found) == DESCRIPTORS:
-                self._route(line, caller, found)
+                self._route(line, parent, found)
             elif said == STATUS and not found:
                 line.send(json.dumps(self.status()).encode())
             elif said == STOP and not found:
                 self._end("it was asked to")
                 line.send(STOP)
 
-    def _route(self, line: socket.socket, caller: int, found: list[int]) -> None:
+    def _route(self, line: socket.socket, parent: int, found: list[int]) -> None:
         """Hand a request to the worker of its directory."""
         if self._installation.has_changed():
             self._end("the installation has changed")
-            return
-        parent = _parent_of(caller)
-        if parent is None:
             return
         self._last = time.monotonic()
         place = os.readlink(f"/proc/self/fd/{found[1]}")
@@ -318,14 +315,6 @@ def _inode(directory: int, name: str) -> int:
         return os.stat(name, dir_fd=directory, follow_symlinks=False).st_ino
     except OSError:
         return 0
-
-
-def _parent_of(process: int) -> int | None:
-    try:
-        with open(f"/proc/{process}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 def _memory(process: int) -> int:

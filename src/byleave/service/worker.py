@@ -32,13 +32,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from byleave.caller import Front, FrontGoneError, answer_for, leave
-from byleave.core.access import SHELL_TOOL
 from byleave.policy.dirs import UserDirs
-from byleave.policy.load import Workspace, take_loads
-from byleave.policy.sandbox_settings import shell_layer
+from byleave.policy.load import Workspace, made_up_layers, take_loads
 from byleave.sandbox.linux.backends import keep_tried, take_tried
 from byleave.sandbox.plan.build import rehearse_plan
-from byleave.service.directory import facts_of, peer_of
+from byleave.sandbox.plan.private_files import forget_search, keep_search, take_missed_search
+from byleave.service.directory import caller_of, peer_of
 from byleave.service.page_copies import copy_pages
 from byleave.service.protocol import (
     DESCRIPTORS,
@@ -62,13 +61,14 @@ if TYPE_CHECKING:
 LONGEST_MESSAGE = 256
 _LONGEST_HEAD = 64  # bytes of a request's first line
 _LARGEST_NOTICE = 65536
-_TAKEN, _DONE, _LOADED, _RUNS, _WORKS = b"T", b"D", b"L", b"R", b"W"
+_TAKEN, _DONE, _LOADED, _RUNS, _WORKS, _SEARCHED = b"T", b"D", b"L", b"R", b"W", b"S"
 WAITS = 5.0  # seconds that a process waits for a request; then the worker itself watches for one
 _SOON = 0.05  # seconds after which the next process is there, also if the last one is not done
 _GO_LIMIT = 5.0  # seconds for the front's word
 _CHECK_LIMIT = 30.0  # seconds for `check`, which is at work all that time
 MOST_AT_ONCE = 64  # processes that answer, apart from those of running commands
 _NAP = 1.0
+_RENEWED = 30.0  # seconds after which the system's private files are searched for again, between two requests
 _OFTEN, _RECENT = 3, 60.0  # requests, and within how many seconds
 _PLAIN_LOCALES = ("C", "POSIX")
 _BETTER_LOCALES = ("C.UTF-8", "C.utf8", "UTF-8")  # in this order
@@ -96,6 +96,7 @@ class Worker:
         self.busy: set[int] = set()  # those that answer one
         self._next_at = 0.0  # when the next waiting process is to be there, 0 for not before a request comes
         self._recent: deque[float] = deque(maxlen=_OFTEN)  # when the last requests came
+        self._searches = False  # whether there are requests that need the system's private files
 
     def run(self) -> None:
         """Have requests answered until the server closes the socket."""
@@ -158,24 +159,38 @@ class Worker:
         elif kind == _DONE:
             if self._waiting == 0:
                 self._next_at = time.monotonic()
+            if self._searches:
+                self._search(unless_younger=_RENEWED)
         elif kind == _RUNS:
             self.busy.discard(int(body))
         elif kind == _LOADED:
             self._warm(json.loads(body))
         elif kind == _WORKS:
             keep_tried(*json.loads(body))
+        elif kind == _SEARCHED:
+            self._search(unless_younger=0.0)
 
     def _warm(self, load: dict[str, Any]) -> None:
         """Compile the policy that a request had to compile, so that the next one finds it."""
         try:
             workspace = Workspace(load["root"], homes=UserDirs(*load["homes"]))
-            policy = workspace.warm(session=load["session"], extra=[shell_layer()] if load["shell"] else [])
-            if policy is not None and load["shell"]:
-                rehearse_plan(policy, SHELL_TOOL, workspace.root.path)
+            policy = workspace.warm(session=load["session"], extra=made_up_layers(load["tool"]))
+            if policy is not None and load["tool"]:
+                rehearse_plan(policy, load["tool"], workspace.root.path)
         except Exception:  # noqa: BLE001 -- what is wrong with the files is for the request that needs them
             return
-        gc.collect()
-        gc.freeze()
+        _settle()
+
+    def _search(self, *, unless_younger: float) -> None:
+        """Search for the system's private files, so that the next request need not."""
+        self._searches = keep_search(unless_younger=unless_younger)
+        _settle()
+
+
+def _settle() -> None:
+    """Let go of what is not used any more, and freeze the rest: forked processes share it longer."""
+    gc.collect()
+    gc.freeze()
 
 
 def _ended_children() -> Iterator[int]:
@@ -274,18 +289,26 @@ class _ServedProcess:
     def runs(self) -> None:
         """Report to the worker that this is a running command, which may take long."""
         self._report(_RUNS)
+        self._report_prepared()
+        forget_search()
 
     def done(self) -> None:
         """Report to the worker that the answer is out, and what had to be compiled or tried out for it."""
         for load in take_loads():
             described = json.dumps(
-                {"root": load.root, "homes": load.homes, "session": load.session, "shell": load.shell}
+                {"root": load.root, "homes": load.homes, "session": load.session, "tool": load.tool}
             ).encode("utf-8", "surrogatepass")
             if len(described) < _LARGEST_NOTICE:
                 self._notify_worker(_LOADED + described)
         for tried in take_tried():
             self._notify_worker(_WORKS + json.dumps(tried).encode("utf-8", "surrogatepass"))
+        self._report_prepared()
         self._report(_DONE)
+
+    def _report_prepared(self) -> None:
+        """Report that the system's private files had to be searched for."""
+        if take_missed_search():
+            self._notify_worker(_SEARCHED)
 
     def _report(self, what: bytes) -> None:
         self._notify_worker(what + b"%d" % os.getpid())
@@ -371,14 +394,14 @@ def _replace_environment(environment: Mapping[str, str]) -> None:
         os.environ[name] = value
 
 
-def is_like_us(line: socket.socket, ours: tuple[bytes, ...], *, but_limits: bool = False) -> int | None:
-    """Return the process that connected if it is this user's, and sees and may do what we do; else None.
+def parent_if_like_us(line: socket.socket, ours: tuple[bytes, ...], *, but_limits: bool = False) -> int | None:
+    """Return the parent of the process that connected if it is this user's, and sees and may do what we do; else None.
 
     With `but_limits` it may have others: they change what a command can do, not who may ask for our state.
     """
-    process, user = peer_of(line)
     compared = slice(-1 if but_limits else None)  # the limits are the last
-    try:
-        return process if user == os.geteuid() and facts_of(process)[compared] == ours[compared] else None
-    except OSError:
+    caller = caller_of(line) if peer_of(line)[1] == os.geteuid() else None
+    if caller is None:
         return None
+    _process, parent, facts = caller
+    return parent if facts[compared] == ours[compared] else None

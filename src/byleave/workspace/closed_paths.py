@@ -14,7 +14,7 @@ from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from byleave.core.closed_places import Covered, CoveredPlace, advance, is_match, is_whole, without_opened
+from byleave.core.closed_places import Covered, CoveredPlace, is_whole, without_opened
 from byleave.core.fs_rules import FsTarget, is_under
 from byleave.record import Record
 
@@ -79,7 +79,6 @@ class _Walk:
         self._unlisted = ""
         self._start = ""
         self._linked: set[str] = set()
-        self._steps: dict[tuple[Progress, str], Progress] = {}
 
     def bound(self, most_found: int, most_entries: int, seconds: float) -> None:
         """Look at so much, and no more."""
@@ -103,12 +102,10 @@ class _Walk:
         if len(self._found) >= self._most_found or not self._has_time(directory):
             self._complete = self._complete and not directory.progress
             return
-        steps, known, links = self._steps, directory.progress, self._links
+        advance, known, links = self._closed.advance, directory.progress, self._links
         for entry in self._list(directory):
             name = entry.name
-            progress = steps.get((known, name)) if known else known
-            if progress is None:  # names come again and again, below the same patterns
-                progress = steps[known, name] = advance(known, name)
+            progress = advance(known, name) if known else known
             if not progress and not (links and (entry.is_symlink() or entry.is_dir(follow_symlinks=False))):
                 continue
             path = f"{directory.path.rstrip('/')}/{name}"
@@ -126,7 +123,7 @@ class _Walk:
 
     def _looks_into(self, found: _Directory, *, is_directory: bool) -> bool:
         """Note a place if it is closed; return whether something below it is to be looked at."""
-        if is_match(found.progress):
+        if self._closed.is_match(found.progress):
             place = self._place(found, is_directory=is_directory)
             whole = is_directory and is_whole(found.progress)
             if self._note(found.path, place, whole=whole) and whole and self._selection is None:

@@ -9,7 +9,7 @@
  *     P  it runs, with its pidfd                ->
  *     F  it could not be started, and why       ->
  *     E  it has ended, and how                  ->
- *                                              <-   K  kill it     X  exit with this code
+ *                                              <-   X  exit with this code
  */
 #define _GNU_SOURCE
 #include "front.h"
@@ -242,10 +242,7 @@ void attend_launcher(int connection, struct message *message)
 		int got = watched[0].revents ? receive(connection, message) : 0;
 		if (got > 0) {
 			leave_if_told(message);
-			if (message->length != 1 || message->bytes[0] != 'K' || message->count)
-				break;
-			if (child)
-				kill(child, SIGKILL);
+			break;
 		} else if (got < 0) {
 			break;
 		}

@@ -2,6 +2,9 @@
 
 Where root runs byleave, the program inside owns them too, without any capability. They are covered. An ordinary user
 can read few of them; those are the user's own. This module only looks.
+
+The search takes thousands of looks. A process that others are forked from can keep what it found (`keep_search`), with
+a watch on every directory that was listed: it counts until the kernel reports any change there, and not for long.
 """
 
 from __future__ import annotations
@@ -11,7 +14,10 @@ import stat
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from byleave.core.fs_rules import is_under
+from byleave.sandbox.plan.directory_watch import DirectoryWatch, mounts_below, read_mounts
 from byleave.sandbox.plan.plan import DIRECTORY, FILE, NOTHING, READING, PathGrant
 
 if TYPE_CHECKING:
@@ -23,6 +29,8 @@ _WHOLE = ("/etc", "/usr/local")
 _PARTLY, _DEPTH = "/usr", 2
 _OWN = "/etc/byleave"
 _FRESH = 5.0  # seconds
+_ABOVE = ("/", _PARTLY)  # where one of these directories is replaced by another
+_KEPT_FOR = 60.0  # seconds
 _MOST_IN_ONE = 32  # files that are covered one by one; where there are more, their directory is
 _MOST_LOOKED_AT = 200_000  # names below one place; no program installs as many
 # Every user may read these, and each finds something else there: which keys that user has.
@@ -34,15 +42,90 @@ def system_secrets(uid: int) -> tuple[PathGrant, ...]:
     """Return what is covered in the system's own directories; for some seconds, sandboxes share what was seen."""
     known = _looks.get(uid)
     if known is None or monotonic() - known[0] > _FRESH:
-        found = [place for path in _WHOLE for place in _covered(path, depth=None)]
-        if uid == 0:
-            found += _covered(_PARTLY, depth=_DEPTH, but=_WHOLE)
-        known = _looks[uid] = (monotonic(), tuple(found))
+        kept = _recalled(uid)
+        known = _looks[uid] = (monotonic(), _search(uid) if kept is None else kept)
     # What has gone meanwhile needs no cover, and a cover for it would keep the sandbox from starting.
     return tuple(place for place in known[1] if os.path.lexists(place.path))
 
 
 _looks: dict[int, tuple[float, tuple[PathGrant, ...]]] = {}
+
+
+def _search(uid: int, watch: DirectoryWatch | None = None) -> tuple[PathGrant, ...]:
+    found = [place for path in _WHOLE for place in _covered(path, depth=None, watch=watch)]
+    if uid == 0:
+        found += _covered(_PARTLY, depth=_DEPTH, but=_WHOLE, watch=watch)
+    return tuple(found)
+
+
+class _KeptSearch(Struct):
+    """What a search found for a user, and what says that nothing has changed since. `missed`: it was not there, or old.
+
+    A file that gets another name in a directory that is not watched, and by that name another mode, is not reported:
+    so a search does not count for long.
+    """
+
+    uid: int = -1
+    found: tuple[PathGrant, ...] = ()
+    watch: DirectoryWatch | None = None
+    mounts: bytes = b""
+    since: float = 0.0
+    missed: bool = False
+
+
+_kept = _KeptSearch()
+
+
+def keep_search(*, unless_younger: float = 0.0) -> bool:
+    """Search now, for processes that are forked from this one; return whether what was found is kept.
+
+    It is not where the kernel does not report every change: on a file system that others write to as well, or where
+    there are too many directories. Nothing is done if what is kept is younger than so many seconds, and holds.
+    """
+    uid = os.geteuid()
+    if unless_younger and _holds(uid) and monotonic() - _kept.since < unless_younger:
+        return True
+    forget_search()
+    mounts = read_mounts()
+    watch = DirectoryWatch.begin((*_ABOVE, *_WHOLE), mounts) if mounts else None
+    if watch is None:
+        return False
+    for path in mounts_below(mounts, (*_WHOLE, _PARTLY)):  # a file there may be changed by its other name
+        watch.add(path)
+    since, found = monotonic(), _search(uid, watch)
+    if not watch.is_quiet() or read_mounts() != mounts:
+        watch.close()
+        return False
+    _kept.uid, _kept.found, _kept.watch, _kept.mounts, _kept.since = uid, found, watch, mounts, since
+    return True
+
+
+def forget_search() -> None:
+    """Let go of what is kept: a process that goes on for long has no use for the watch."""
+    if _kept.watch is not None:
+        _kept.watch.close()
+        _kept.watch = None
+
+
+def take_missed_search() -> bool:
+    """Return whether a search had to be made because none was kept, or something had changed; then forget that."""
+    missed, _kept.missed = _kept.missed, False
+    return missed
+
+
+def _recalled(uid: int) -> tuple[PathGrant, ...] | None:
+    if _holds(uid):
+        return _kept.found
+    _kept.missed = True
+    return None
+
+
+def _holds(uid: int) -> bool:
+    """Whether what is kept is what a search would find now."""
+    watch = _kept.watch
+    if watch is None or _kept.uid != uid or monotonic() - _kept.since > _KEPT_FOR:
+        return False
+    return read_mounts() == _kept.mounts and watch.is_quiet()
 
 
 def prefix_secrets(places: Iterable[PathGrant], home: str) -> Iterator[PathGrant]:
@@ -79,15 +162,22 @@ def kernel_secrets(uid: int) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _covered(top: str, *, depth: int | None, but: Sequence[str] = ()) -> Iterator[PathGrant]:
-    """Yield what is below a directory and readable for us, but not for every user."""
+def _covered(
+    top: str, *, depth: int | None, but: Sequence[str] = (), watch: DirectoryWatch | None = None
+) -> Iterator[PathGrant]:
+    """Yield what is below a directory and readable for us, but not for every user.
+
+    A `watch` is set on each directory before it is listed, and on each file that has other names.
+    """
     looked_at = 0
     waiting = [(top, 0)]
     while waiting:
         directory, deep = waiting.pop()
         files = []
         try:
-            names, closed = _listed(directory, top)
+            if watch is not None:
+                watch.add(directory)
+            names, closed = _listed(directory, top, watch)
         except OSError:
             continue
         looked_at += names
@@ -112,7 +202,7 @@ def _covered(top: str, *, depth: int | None, but: Sequence[str] = ()) -> Iterato
 _LOOK_INTO = "open"
 
 
-def _listed(directory: str, top: str) -> tuple[int, list[tuple[str, int]]]:
+def _listed(directory: str, top: str, watch: DirectoryWatch | None = None) -> tuple[int, list[tuple[str, int]]]:
     """Return how many names a directory has, and the modes of directories in it and of what not every user may read.
 
     There are thousands of names, and a look at each is what takes time: links, of which the listing says what they
@@ -124,18 +214,21 @@ def _listed(directory: str, top: str) -> tuple[int, list[tuple[str, int]]]:
         with os.scandir(descriptor) as entries:
             for entry in entries:
                 count += 1
+                if top == directory == "/proc" and entry.name.isdecimal():  # a process
+                    continue
                 try:
                     if entry.is_symlink():
                         continue
-                    mode = entry.stat(follow_symlinks=False).st_mode
+                    seen = entry.stat(follow_symlinks=False)
                 except OSError:  # gone meanwhile
                     continue
+                mode = seen.st_mode
+                if watch is not None and seen.st_nlink > 1 and mode & _TYPE != _DIRECTORY:
+                    watch.add(f"{directory}/{entry.name}")
                 if not mode & 0o004 or mode & _TYPE == _DIRECTORY:
                     found.append((entry.name, mode))
     finally:
         os.close(descriptor)
-    if top == directory == "/proc":  # a number is a process
-        found = [each for each in found if not each[0].isdecimal()]
     return count, found
 
 
