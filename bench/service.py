@@ -1,10 +1,10 @@
-"""What `hook`, `check` and `run` take by themselves and with the service, in turns within one run.
+"""What `hook`, `check`, `run` and `call` take by themselves and with the service, in turns within one run.
 
 .venv/bin/python bench/service.py [ROUNDS]
 
 Beside them: an interpreter that does nothing, bwrap, and nono-py where BYLEAVE_BENCH_NONO names an interpreter with it.
-The rules are those that `byleave init` writes. Each figure is the median of all rounds. `call` is in bench/toolhost.py:
-the service does not answer it.
+The rules are those that `byleave init` writes. Each figure is the median of all rounds, in brackets the least, which
+other work on the machine changes less. `call` starts by itself in both cases: the service does not answer it.
 """
 
 import json
@@ -26,8 +26,17 @@ from byleave.service.client import service_status
 ROUNDS = 30
 FLOOR = "python -I -c pass"
 PLAIN = "true"
+SHELL = "bash -c true"
 HOOKS = Path(__file__).resolve().parents[1] / "src" / "byleave" / "hooks" / "__main__.py"
 _PATIENCE = 20.0
+# A tool that reads one file.
+TOOL = """
+import sys
+sys.stdin.readline()
+print('{"jsonrpc": "2.0", "id": 0, "method": "fs.read", "params": {"path": "src/file.txt"}}', flush=True)
+assert '"result"' in sys.stdin.readline()
+print('{"jsonrpc": "2.0", "method": "result", "params": {"content": "done"}}', flush=True)
+"""
 # A program that confines itself, as nono-py is used, and becomes another.
 NONO = """
 import os, nono_py
@@ -68,6 +77,12 @@ def prepare(root: Path, variables: dict[str, str]) -> None:
     (root / "package.json").write_text('{"name": "bench", "scripts": {"test": "true"}}')
     (root / "src").mkdir()
     (root / "src" / "file.txt").write_text("x")
+    tool = json.dumps(["/usr/bin/python3", "-IS", str(root.parent / "tool.py")])
+    (root.parent / "tool.py").write_text(TOOL)
+    (root.parent / "tool.toml").write_text(
+        f'[tools.reads]\nsource = "local"\nruntime = "vfs"\ncommand = {tool}\n'
+        'access.fs = [{ path = ".", read = true }]\n'
+    )
     off = {**variables, "BYLEAVE_SERVICE": "off"}
     subprocess.run(["git", "init", "-q", str(root)], check=True)
     for words in (["init", "-q"], ["trust", "--yes", "-q"]):
@@ -90,8 +105,10 @@ def running(front: str, place: Path, root: Path, variables: dict[str, str]) -> I
             os.kill(pid, 15)
 
 
-def measured(front: str, place: Path, root: Path, variables: dict[str, str], rounds: int) -> dict[str, float]:
-    """Return the median of each program in seconds."""
+def measured(
+    front: str, place: Path, root: Path, variables: dict[str, str], rounds: int
+) -> dict[str, tuple[float, float]]:
+    """Return the median and the least of each program in seconds."""
     packages, home = own_packages(), variables["HOME"]
     hook = [sys.executable, "-I", "-S", str(HOOKS), "hook", "claude-code", "--home", home]
     hook += ["--packages", packages] if packages else []
@@ -101,8 +118,13 @@ def measured(front: str, place: Path, root: Path, variables: dict[str, str], rou
         "hook": hook,
         "check": [*own_command(), "check", "-q", "command", "git status"],
         "run": [*own_command(), "run", "--shell", "true"],
+        "call": [*own_command(), "call", "reads", "--no-input", "-q", "--policy", str(root.parent / "tool.toml")],
     }
-    wanted = {FLOOR: ([sys.executable, "-I", "-c", "pass"], b""), PLAIN: (["/bin/true"], b"")}
+    wanted = {
+        FLOOR: ([sys.executable, "-I", "-c", "pass"], b""),
+        PLAIN: (["/bin/true"], b""),
+        SHELL: (["bash", "-c", "true"], b""),
+    }
     for name, words in cold.items():
         wanted[f"{name}, by itself"] = (words, feeds.get(name, b""))
         wanted[f"{name}, with the service"] = ([front, "--service", str(place), *words], feeds.get(name, b""))
@@ -120,7 +142,7 @@ def measured(front: str, place: Path, root: Path, variables: dict[str, str], rou
 
 def in_turn(
     wanted: dict[str, tuple[list[str], bytes]], root: Path, variables: dict[str, str], rounds: int
-) -> dict[str, float]:
+) -> dict[str, tuple[float, float]]:
     """Run all programs in turn, so that the machine's moods hit all alike; the first rounds do not count."""
     times: dict[str, list[float]] = {name: [] for name in wanted}
     for number in range(rounds + 3):
@@ -131,13 +153,14 @@ def in_turn(
             if number >= 3:
                 times[name].append(time.perf_counter() - started)
             time.sleep(0.005)
-    return {name: statistics.median(each) for name, each in times.items()}
+    return {name: (statistics.median(each), min(each)) for name, each in times.items()}
 
 
-def figures(took: dict[str, float]) -> Iterator[tuple[str, str, str]]:
-    floor = took[FLOOR]
-    for name, seconds in took.items():
-        yield name, f"{seconds * 1e3:.1f} ms", f"{seconds / floor:.2f}x"
+def figures(took: dict[str, tuple[float, float]]) -> Iterator[tuple[str, str, str]]:
+    middle, least = took[FLOOR]
+    for name, (seconds, shortest) in took.items():
+        ratios = f"{seconds / middle:.2f}x ({shortest / least:.2f}x)"
+        yield name, f"{seconds * 1e3:.1f} ms ({shortest * 1e3:.1f})", ratios
 
 
 if __name__ == "__main__":
