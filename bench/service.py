@@ -4,7 +4,7 @@
 
 Beside them: an interpreter that does nothing, bwrap, and nono-py where BYLEAVE_BENCH_NONO names an interpreter with it.
 The rules are those that `byleave init` writes. Each figure is the median of all rounds, in brackets the least, which
-other work on the machine changes less. `call` starts by itself in both cases: the service does not answer it.
+other work on the machine changes less.
 """
 
 import json
@@ -79,7 +79,9 @@ def prepare(root: Path, variables: dict[str, str]) -> None:
     (root / "src" / "file.txt").write_text("x")
     tool = json.dumps(["/usr/bin/python3", "-IS", str(root.parent / "tool.py")])
     (root.parent / "tool.py").write_text(TOOL)
-    (root.parent / "tool.toml").write_text(
+    settings = Path(variables["HOME"], ".config", "byleave", "config.toml")
+    settings.parent.mkdir(parents=True)
+    settings.write_text(
         f'[tools.reads]\nsource = "local"\nruntime = "vfs"\ncommand = {tool}\n'
         'access.fs = [{ path = ".", read = true }]\n'
     )
@@ -118,7 +120,7 @@ def measured(
         "hook": hook,
         "check": [*own_command(), "check", "-q", "command", "git status"],
         "run": [*own_command(), "run", "--shell", "true"],
-        "call": [*own_command(), "call", "reads", "--no-input", "-q", "--policy", str(root.parent / "tool.toml")],
+        "call": [*own_command(), "call", "reads", "--no-input", "-q"],
     }
     wanted = {
         FLOOR: ([sys.executable, "-I", "-c", "pass"], b""),

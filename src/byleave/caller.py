@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 64  # bytes of a message from the front
 _PATIENCE = 10.0  # seconds for an answer of the front, which only has to fork
+_ALIVE = 10.0  # seconds between two words to a front that waits for a call, which gives up after 60
 _UNKNOWN = 255 << 8  # the status of exit code 255
 _ALL_SIGNALS = 64
 
@@ -94,6 +95,29 @@ class Front:
         if not said.startswith(b"E"):
             raise FrontGoneError("the front has ended")
         self._status = int(said[1:])
+
+    def next_stop(self) -> None:
+        """Wait until the front was sent a signal that stops a call; a FrontGoneError if it has ended.
+
+        Meanwhile the front is told every few seconds that the call goes on.
+        """
+        self._line.settimeout(_ALIVE)
+        said = b""
+        while not said:
+            try:
+                said = self._line.recv(_LONGEST) or b"X"
+            except TimeoutError:
+                self._say_alive()
+            except OSError:
+                said = b"X"
+        if not said.startswith(b"S"):
+            raise FrontGoneError("the front has ended")
+
+    def _say_alive(self) -> None:
+        try:  # noqa: SIM105 -- a hook that starts by itself loads this, and contextlib takes a while
+            self._line.send(b"B")
+        except OSError:  # it has ended: the next look says so
+            pass
 
     def child_status(self) -> int:
         """Return how the launcher ended, once it has: only its parent can know."""

@@ -22,12 +22,14 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes ano
 HOOK = ("hook", "claude-code", "--home", "/h")
 CHECK = ("check", "read", "x")
 RUN = ("run", "--", "true")
-COMMANDS = {"hook": HOOK, "check": CHECK, "run": RUN}
+CALL = ("call", "tool", "--no-input")
+COMMANDS = {"hook": HOOK, "check": CHECK, "run": RUN, "call": CALL}
 BLOCKED = b"byleave: the call is blocked: the service ended without an answer\n"
 UNANSWERED = {
     "hook": (2, BLOCKED),
     "check": (1, b"byleave: the service ended without an answer\n  hint: try again\n"),
     "run": (125, b"byleave: the service ended, and with it the command\n"),
+    "call": (1, b"byleave: the service ended, and with it the call\n"),
 }
 
 
@@ -146,6 +148,8 @@ COLD_WORDS: dict[str, tuple[str, ...]] = {
     "an explanation": ("run", "--explain", "--", "true"),
     "a mount": ("run", "--mount=x", "--", "true"),
     "no mount": ("run", "--no-mount", "--", "true"),
+    "a stream of calls": ("call", "tool", "--no-input", "--keep"),
+    "the schema of a tool": ("call", "tool", "--no-input", "--schema"),
     "an installation": ("hook", "--install", "claude-code"),
     "an installation for all": ("hook", "--install-for=x"),
     "a removal": ("hook", "--uninstall", "claude-code"),

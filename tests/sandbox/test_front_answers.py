@@ -5,6 +5,7 @@ Each answer is given to the front as it is shipped, and to one with sanitizers, 
 
 import os
 import random
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from byleave.sandbox.native import build
-from sandbox.front_scene import PATIENCE, Scene, Talk, built_front, compile_front, reported
+from sandbox.front_scene import PATIENCE, Scene, Talk, built_front, compile_front, eventually, reported
 from sandbox.test_front import BLOCKED, COMMANDS, HOOK, RUN, UNANSWERED, ended
 
 pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
@@ -149,7 +150,7 @@ def test_after_go_nothing_but_an_exit_code_is_an_answer(
     assert ended(process, talk) == (code, b"", text)
 
 
-@pytest.mark.parametrize("name", ["hook", "check"])
+@pytest.mark.parametrize("name", ["hook", "check", "call"])
 def test_only_a_run_starts_a_launcher(served: Scene, name: str) -> None:
     process = served.start(*COMMANDS[name])
     talk = served.accept()
@@ -295,7 +296,36 @@ def test_a_run_that_has_started_has_no_deadline(hasty: Scene) -> None:
     assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_passed_on_to_a_call(served: Scene, number: signal.Signals) -> None:
+    process = served.start(*COMMANDS["call"])
+    talk = served.accept()
+    talk.until_go()
+    eventually(lambda: _is_blocked(process.pid, number))
+    process.send_signal(number)
+    assert talk.receive().body == b"S%d" % number
+    talk.send(b"X130")
+    assert ended(process, talk) == (130, b"", b"")
+
+
+def _is_blocked(process: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{process}/status").read_text()
+    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk:"))
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+def test_a_call_that_goes_on_has_no_deadline(hasty: Scene) -> None:
+    process = hasty.start(*COMMANDS["call"])
+    talk = hasty.accept()
+    talk.until_go()
+    for _ in range(4):
+        time.sleep(0.5)
+        talk.send(b"B")
+    talk.send(b"X0")
+    assert ended(process, talk) == (0, b"", b"")
+
+
 def test_the_deadlines_are_those_of_the_design() -> None:
-    text = (Path(build.__file__).parent / "front.c").read_text()
+    text = (Path(build.__file__).parent / "front.h").read_text()
     assert "TAKEN_WITHIN = 1000, HOOK_WITHIN = 12 * FRONT_SECOND, OTHERS_WITHIN = 60 * FRONT_SECOND" in text
-    assert "#define FRONT_SECOND 1000" in (Path(build.__file__).parent / "front.h").read_text()
+    assert "#define FRONT_SECOND 1000" in text

@@ -15,9 +15,10 @@ import sys
 import tempfile
 from contextlib import contextmanager, nullcontext, suppress
 from threading import Event, Lock, Thread
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
+from byleave.caller import FrontGoneError, front
 from byleave.cli.mount_command import mount_first
 from byleave.cli.output import complain, say, say_json, say_verbose, warn
 from byleave.cli.terminal import TerminalAsker, ask_person, may_ask, started_by_agent
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any, Self
 
+    from byleave.caller import Front
     from byleave.cli.arguments import ParsedArguments
     from byleave.guard.evaluation import Asker, Question
     from byleave.policy.live_policy import LivePolicy
@@ -61,6 +63,7 @@ _SLOWER = 2.0  # how much longer each wait is, where lines stay: a log needs no 
 DOOR = "call"
 _MOST_QUESTIONS = 20  # of one call; a tool that asks more goes in circles
 _LONGEST_LINE = 64 << 20
+_LAST_WORDS = 5.0  # seconds for a call whose caller has ended
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _WHO = Who(None, "default")
 
@@ -326,12 +329,29 @@ class CallRunner:
             signal.signal(number, _nothing)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         Thread(target=self._watch, args=(reading,), name="byleave-signals", daemon=True).start()
+        asking = front()
+        if asking is not None:
+            Thread(target=self._watch_front, args=(asking,), name="byleave-front", daemon=True).start()
 
     def _watch(self, reading: int) -> None:
         while received := os.read(reading, 64):
             for number in received:
                 if number in _STOPPING:
                     self._stop()
+
+    def _watch_front(self, asking: Front) -> None:
+        """Have the signals of the front stop the call, and its end end it."""
+        try:
+            while True:
+                asking.next_stop()
+                self._stop()
+        except FrontGoneError:
+            if asking.is_finished:
+                return
+            self._stop()
+            self._host.end()
+            sleep(_LAST_WORDS)  # what is written now has no reader: it must not keep us
+            os._exit(EXIT_CODES[CancelledOutcome])
 
     def _stop(self) -> None:
         """Cancel the call; the second time, end it at once; the third time, exit.

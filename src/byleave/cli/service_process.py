@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _BLOCKED = 2
 # What the commands load when they need it: here it is loaded once, before anything is forked.
 WARM = (
+    "byleave.cli.call_command",
     "byleave.cli.check_command",
     "byleave.cli.hook_command",
     "byleave.cli.mount_command",
@@ -46,13 +47,22 @@ WARM = (
     "byleave.sandbox.broker",
     "byleave.sandbox.tamper_check",
     "byleave.sandbox.terminal",
+    "byleave.protocol.json_fast",
     "byleave.shell.knowledge.harmless.files",
     "byleave.shell.reader",
     "byleave.shell.walk",
     "byleave.store.audit.log",
     "byleave.store.audit.retention",
+    "byleave.store.audit.table_writer",
+    "byleave.toolhost.methods",
+    "byleave.toolhost.process_methods",
+    "byleave.toolhost.sandboxed_search",
+    "byleave.toolhost.stdio_runtime",
     "byleave.translate.translate",
     "ctypes",
+    "hashlib",
+    "resource",
+    "sqlite3",
     "termios",
 )
 

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 from unicodedata import east_asian_width
 
+from byleave.caller import parent_process
 from byleave.cli.output import paint, warn
 from byleave.core.redact import Redactor
 from byleave.core.self_protection import is_door
@@ -213,7 +214,7 @@ def started_by_agent() -> bool:
 
 def ancestors() -> Iterator[list[str] | None]:
     """Yield the arguments of each process above this one, the nearest first; at last None, if one cannot be read."""
-    process = os.getppid()
+    process = parent_process()
     for _ in range(_MOST_PARENTS):
         if process <= 1:
             return

@@ -1,4 +1,4 @@
-"""The resident service: one process per user and installation that answers `hook`, `check` and `run` in milliseconds.
+"""The resident service: one process per user and installation that answers hooks, checks, runs and calls quickly.
 
     directory   where its socket is, and by which name: the same context, the same service
     protocol    what the front sends, read strictly

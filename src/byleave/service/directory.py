@@ -85,6 +85,21 @@ def facts_of(process: int | str = "self") -> tuple[bytes, ...]:
     return (*links, *rights, b"%d %d" % (root.st_dev, root.st_ino), limits)
 
 
+def share_of(process: int | str = "self") -> tuple[object, ...]:
+    """Return how much of the machine a process and what it starts may take; an OSError if it has ended.
+
+    A tool that is called runs below the service: it must not get a larger share by that than below its caller.
+    """
+    with open(f"/proc/{process}/cgroup", "rb") as file:
+        groups = file.read()
+    with open(f"/proc/{process}/oom_score_adj", "rb") as file:
+        spared = file.read()
+    with open(f"/proc/{process}/status", "rb") as file:
+        allowed = [line for line in file.read().split(b"\n") if line.startswith((b"Cpus_allowed:", b"Mems_allowed:"))]
+    number = 0 if process == "self" else int(process)
+    return groups, spared, *allowed, os.sched_getscheduler(number), os.getpriority(os.PRIO_PROCESS, number)
+
+
 def context_key(package: str, python: str, packages: str) -> str:
     """Return the name of the service of an installation, for processes like this one.
 

@@ -26,9 +26,10 @@ HOOK_SCRIPT, COMMAND_SCRIPT, MAIN_SCRIPT = "/hooks/__main__.py", "/cli/__main__.
 PACKAGES = "--packages"  # in front of the command, behind the second script
 MODULE = ("-m", "byleave")
 _FLAGS = frozenset({"-I", "-S", "-P", "-E", "-s", "-B"})
-_SERVED = frozenset({"hook", "check", "run"})
+_SERVED = frozenset({"hook", "check", "run", "call"})
 # What changes settings or rules, shows help, reads a stream of questions, traces, or mounts, has time.
 _NOT_SERVED = ("--install", "--uninstall", "--resume", "--batch", "--diagnose", "--explain", "--mount", "--no-mount")
+_NOT_SERVED_CALLS = ("--keep", "--schema")  # one reads a stream of arguments, the other is for people
 _OWN_PLACES = ("/dev/fd", "/proc/")  # are others for each process: a descriptor of the caller's is not ours
 _HELP = frozenset({"-h", "--help"})
 
@@ -71,6 +72,8 @@ def is_served(words: list[str]) -> bool:
     if not ahead or ahead[0] not in _SERVED or not _HELP.isdisjoint(ahead):
         return False
     if any(place in word for place in _OWN_PLACES for word in ahead) or "--add" in ahead:
+        return False
+    if ahead[0] == "call" and any(word.startswith(_NOT_SERVED_CALLS) for word in words):
         return False
     return not any(word.startswith(_NOT_SERVED) for word in ahead)
 

@@ -37,7 +37,7 @@ from byleave.policy.load import Workspace, made_up_layers, take_loads
 from byleave.sandbox.linux.backends import keep_tried, take_tried
 from byleave.sandbox.plan.build import rehearse_plan
 from byleave.sandbox.plan.private_files import forget_search, keep_search, take_missed_search
-from byleave.service.directory import caller_of, peer_of
+from byleave.service.directory import caller_of, peer_of, share_of
 from byleave.service.page_copies import copy_pages
 from byleave.service.protocol import (
     DESCRIPTORS,
@@ -221,7 +221,7 @@ class _ServedProcess:
         line = socket.socket(fileno=connection)
         request = self._read(asked)
         command = None if request is None else request.command(self._package)
-        if request is None or command is None or not _goes_to(directory):
+        if request is None or command is None or not _has_its_share(command, line) or not _goes_to(directory):
             with suppress(OSError):
                 line.send(NOT_SERVED)
             os._exit(0)
@@ -280,6 +280,9 @@ class _ServedProcess:
         if words[0] == "check":
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, _CHECK_LIMIT)
+        elif words[0] == "call":
+            gc.enable()  # it may take long
+            self.runs()
         try:
             code = self._answer(by_hook, list(words))
         except FrontGoneError:
@@ -335,6 +338,16 @@ class _ReportingFront(Front):
         started = super().launch(*given, **named)
         self._process.runs()
         return started
+
+
+def _has_its_share(command: tuple[bool, tuple[str, ...]], line: socket.socket) -> bool:
+    """Whether what this process starts for a caller is held to the same share of the machine as the caller's own."""
+    if command[1][0] != "call":  # what `run` starts is the front's child
+        return True
+    try:
+        return share_of(peer_of(line)[0]) == share_of()
+    except OSError:
+        return False
 
 
 def _goes_to(directory: int) -> bool:

@@ -22,7 +22,7 @@ from byleave.user_files import digest, make_private_directory
 SOURCES = ("launcher.c", "session.c", "listing.c", "notes.c", "trace.c", "broker.c")
 LEAN_SOURCES = ("launcher.c", "session.c", "listing.c", "notes.c", "lean.c", "freestanding.c")
 HEADERS = ("launcher.h",)
-FRONT_SOURCES = ("front.c", "front_command.c", "front_service.c", "front_launcher.c", "front_text.c")
+FRONT_SOURCES = ("front.c", "front_command.c", "front_service.c", "front_launcher.c", "front_call.c", "front_text.c")
 _OF_THE_FRONT = (*FRONT_SOURCES, "freestanding.c", "front.h", "launcher.h")
 LEAN, FULL, FRONT = "lean", "full", "front"
 NO_LAUNCHER = "launcher"  # the `step` of the error if there is none

@@ -435,6 +435,11 @@ int sigaddset(sigset_t *set, int number)
 	return 0;
 }
 
+int sigismember(const sigset_t *set, int number)
+{
+	return set->__val[0] >> (number - 1) & 1;
+}
+
 int sigfillset(sigset_t *set)
 {
 	for (size_t each = 0; each < sizeof set->__val / sizeof set->__val[0]; each++)

@@ -36,9 +36,6 @@ __attribute__((used)) static const char sources[] = "sources " FRONT_DIGEST;
 
 enum { LONGEST_NUMBERS = 64 }; /* of the first line of a request */
 
-/* How long we wait for `A`, and from `G` on for an answer. The service has deadlines of its own, which are shorter. */
-enum { TAKEN_WITHIN = 1000, HOOK_WITHIN = 12 * FRONT_SECOND, OTHERS_WITHIN = 60 * FRONT_SECOND };
-
 long now(void)
 {
 	struct timespec time;
@@ -126,7 +123,7 @@ static int receive_until(int connection, struct message *message, long until)
 	}
 }
 
-static int says(const struct message *message, char kind)
+int says(const struct message *message, char kind)
 {
 	return message->length == 1 && message->bytes[0] == kind && message->count == 0;
 }
@@ -221,6 +218,8 @@ static _Noreturn void leave_unanswered(const struct command *command)
 		leave(1, "byleave: the service ended without an answer\n  hint: try again\n");
 	if (command->kind == RUN)
 		leave(NOT_SET_UP, "byleave: the service ended, and with it the command\n");
+	if (command->kind == CALL)
+		leave(1, "byleave: the service ended, and with it the call\n");
 	/* What is reported after a call cannot stop it any more. */
 	if (only && strcmp(only, "outcome") == 0)
 		_exit(0);
@@ -248,8 +247,10 @@ int main(int count, char **words)
 		close(connection);
 		go_cold(&command);
 	}
+	if (command.kind == CALL)
+		attend_call(connection, &message);
 	long answered_until = now() + (command.kind == HOOK ? HOOK_WITHIN : OTHERS_WITHIN);
-	if (receive_until(connection, &message, answered_until) > 0) {
+	if (command.kind != CALL && receive_until(connection, &message, answered_until) > 0) {
 		leave_if_told(&message);
 		if (command.kind == RUN && message.bytes[0] == 'L')
 			attend_launcher(connection, &message);

@@ -42,7 +42,7 @@ int number_in(const char *digits, size_t length, int most); /* -1 if it is none,
 /* Beyond these nothing is served. */
 enum { MOST_BYTES = 1 << 20, MOST_STRINGS = 1 << 14 };
 
-enum kind { OTHER_COMMAND, HOOK, CHECK, RUN };
+enum kind { OTHER_COMMAND, HOOK, CHECK, RUN, CALL };
 
 struct command {
 	char **cold;         /* PYTHON WORD...: what runs without a service */
@@ -81,11 +81,19 @@ struct message {
 	unsigned count;
 };
 
+/* How long we wait for `A`, and from `G` on for an answer. The service has deadlines of its own, which are shorter. */
+enum { TAKEN_WITHIN = 1000, HOOK_WITHIN = 12 * FRONT_SECOND, OTHERS_WITHIN = 60 * FRONT_SECOND };
+
 long now(void); /* milliseconds of a clock that is never set */
 int send_message(int connection, const char *bytes, size_t length, const int *descriptors, unsigned count);
 int receive(int connection, struct message *message); /* 1: a message; 0: none yet; -1: a wrong one, or the end */
+int says(const struct message *message, char kind); /* nothing but this */
 void leave_if_told(const struct message *message);    /* if it says with which code to exit */
 
 /* ---- The launcher as our child: front_launcher.c ----------------------------------------------------------------- */
 
 void attend_launcher(int connection, struct message *message); /* returns only if the service said nothing more */
+
+/* ---- A call of a tool, which the service runs: front_call.c ------------------------------------------------------- */
+
+void attend_call(int connection, struct message *message); /* returns only if the service said nothing more */

@@ -1,7 +1,7 @@
 /*
  * The command that the front was given: which Python runs it, whether a service may, and how it runs without one.
  *
- * Served are `hook`, `check` and `run`, where nothing of the caller's surroundings gives the Python command another
+ * Served are `hook`, `check`, `run` and `call`, where nothing of the caller's surroundings gives the Python command another
  * meaning than the service gives it: not a locale with another encoding, not a variable that changes Python, not a
  * terminal. In doubt the command is cold: that is slower, never different.
  */
@@ -238,7 +238,7 @@ const char *hook_option(const struct command *command, const char *name)
 void read_command(struct command *command, int count, char **words)
 {
 	static char own[PATH_MAX];
-	static const char *const kinds[] = {[HOOK] = "hook", [CHECK] = "check", [RUN] = "run"};
+	static const char *const kinds[] = {[HOOK] = "hook", [CHECK] = "check", [RUN] = "run", [CALL] = "call"};
 
 	if (is_installed(own, sizeof own)) {
 		struct text package = TEXT(package_room);
@@ -269,7 +269,7 @@ void read_command(struct command *command, int count, char **words)
 		if (command->by_module && find_package(&package, python, (size_t)(strrchr(python, '/') - python)))
 			command->package = package.bytes;
 	}
-	for (int kind = HOOK; command->own && command->own[0] && kind <= RUN; kind++)
+	for (int kind = HOOK; command->own && command->own[0] && kind <= CALL; kind++)
 		if (strcmp(command->own[0], kinds[kind]) == 0)
 			command->kind = (enum kind)kind;
 	if (command->is_hook_script)
@@ -291,6 +291,7 @@ static int has_cold_word(const struct command *command)
 {
 	static const char *const cold[] = {"--help", "--batch", "--diagnose", "--explain", "--mount", "--no-mount"};
 	static const char *const cold_hooks[] = {"--install", "--uninstall", "--resume"};
+	static const char *const cold_calls[] = {"--keep", "--schema"};
 
 	for (char **word = command->own + 1; *word && strcmp(*word, "--") != 0; word++) {
 		if (strcmp(*word, "-h") == 0 || strcmp(*word, "--add") == 0 || names_own_place(*word))
@@ -302,6 +303,10 @@ static int has_cold_word(const struct command *command)
 	for (char **word = command->own + 1; command->kind == HOOK && *word; word++)
 		for (size_t each = 0; each < sizeof cold_hooks / sizeof cold_hooks[0]; each++)
 			if (begins(*word, cold_hooks[each]))
+				return 1;
+	for (char **word = command->own + 1; command->kind == CALL && *word; word++)
+		for (size_t each = 0; each < sizeof cold_calls / sizeof cold_calls[0]; each++)
+			if (begins(*word, cold_calls[each]))
 				return 1;
 	return 0;
 }
@@ -362,10 +367,21 @@ static int has_cold_variable(struct command *command)
 
 static int has_cold_stream(const struct command *command)
 {
+	int starts_programs = command->kind == RUN || command->kind == CALL;
+
 	for (int stream = 0; stream < 3; stream++)
-		if (fcntl(stream, F_GETFD) < 0 || (command->kind == RUN && isatty(stream)))
+		if (fcntl(stream, F_GETFD) < 0 || (starts_programs && isatty(stream)))
 			return 1;
-	return 0;
+	if (command->kind != CALL)
+		return 0;
+	for (char **word = command->own + 1; *word; word++)
+		if (strcmp(*word, "--no-input") == 0)
+			return 0;
+	/* A call asks the person at the terminal that it belongs to, whatever its streams are. */
+	int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (terminal >= 0)
+		close(terminal);
+	return terminal >= 0;
 }
 
 int is_served(struct command *command)

@@ -1,0 +1,169 @@
+"""`byleave call` through the service: the same outcome, the caller's signals, and an end with the caller."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from byleave import caller
+from byleave.cli.terminal import ancestors
+from byleave.service.protocol import is_served
+from command import byleave
+from hooks.hook_scene import HookScene
+from sandbox.machine import needs_sandbox
+from sandbox.session_scene import eventually
+from service.served import PATIENCE, RefusedError, TestService, capturing, go, service
+
+pytestmark = needs_sandbox
+
+# A tool that says where it is, reads a file if it is told to, or goes on until it is ended.
+TOOL = """
+import json, os, sys, time
+call = json.loads(sys.stdin.readline())
+given = call["params"]["tool"]["arguments"]
+def ask(method, **params):
+    print(json.dumps({"jsonrpc": "2.0", "id": 0, "method": method, "params": params}), flush=True)
+    return json.loads(sys.stdin.readline())
+
+
+number = 0
+while given.get("stays"):
+    number += 1
+    ask("fs.write", path="src/beat", content=str(number))
+    time.sleep(0.05)
+if "reads" in given:
+    answer = ask("fs.read", path=given["reads"])
+    content = json.dumps(answer.get("result", answer.get("error", {}).get("message")))
+else:
+    content = os.getcwd() + " " + os.environ.get("LC_ALL", "")
+print(json.dumps({"jsonrpc": "2.0", "method": "result", "params": {"content": content}}), flush=True)
+"""
+RULES = """
+[[rules]]
+deny = { path = "src/secret.txt" }
+
+[[rules]]
+deny = { call = { tool = "refused" } }
+
+[tools.plain]
+source = "local"
+runtime = "vfs"
+command = ["/usr/bin/python3", "-IS", "src/tool.py"]
+access.fs = [{ path = ".", read = true }, { path = "src", read = true, create = true, update = true }]
+
+[tools.refused]
+source = "local"
+runtime = "vfs"
+command = ["/usr/bin/python3", "-IS", "src/tool.py"]
+"""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestService]:
+    with service(tmp_path_factory.mktemp("service") / "place") as started:
+        yield started
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> HookScene:
+    scene = HookScene.build(tmp_path.resolve(), RULES)
+    (scene.root / "src" / "secret.txt").write_text("SECRET")
+    (scene.root / "src" / "plain.txt").write_text("plain")
+    (scene.root / "src" / "tool.py").write_text(TOOL)
+    return scene
+
+
+def variables(scene: HookScene) -> dict[str, str]:
+    return {"HOME": str(scene.home), "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
+
+
+CALLS = (
+    ("plain",),
+    ("plain", '{"reads": "src/plain.txt"}'),
+    ("plain", '{"reads": "src/secret.txt"}', "--json"),
+    ("refused",),
+    ("missing",),
+    ("plain", "no json"),
+)
+
+
+@pytest.mark.parametrize("words", CALLS, ids=" ".join)
+def test_a_call_ends_as_it_does_by_itself(words: tuple[str, ...], running: TestService, scene: HookScene) -> None:
+    env = variables(scene)
+    called = ("call", *words, "--no-input")
+    alone = byleave(*called, cwd=scene.root, env={**dict.fromkeys(os.environ), **env})
+    served = running.ask(*running.cold(*called), cwd=scene.root, env=env)
+    assert (served.code, served.out, served.err) == (alone.code, alone.out, alone.err)
+    assert (alone.code == 0) == (words in CALLS[:3])
+
+
+def test_a_signal_of_the_front_cancels_the_call(running: TestService, scene: HookScene) -> None:
+    words = running.cold("call", "plain", '{"stays": true}', "--no-input", "-q")
+    with running.connect() as line, capturing(b"") as (streams, taken):
+        running.send(line, words, cwd=scene.root, env=variables(scene))
+        assert line.recv(100) == b"A"
+        go(line, streams)
+        eventually((scene.root / "src" / "beat").exists)
+        line.send(b"S%d" % signal.SIGTERM)
+        assert line.recv(100) == b"X130"
+        assert "cancelled" in taken()[1]
+
+
+def test_a_call_ends_with_its_front(running: TestService, scene: HookScene) -> None:
+    words = running.cold("call", "plain", '{"stays": true}', "--no-input", "-q")
+    with running.connect() as line, capturing(b"") as (streams, _taken):
+        running.send(line, words, cwd=scene.root, env=variables(scene))
+        assert line.recv(100) == b"A"
+        go(line, streams)
+        eventually((scene.root / "src" / "beat").exists)
+    beat = scene.root / "src" / "beat"
+
+    def is_over() -> bool:
+        before = beat.read_text()
+        time.sleep(0.4)
+        return beat.read_text() == before
+
+    eventually(is_over)
+
+
+def test_a_front_hears_that_a_long_call_goes_on(running: TestService, scene: HookScene) -> None:
+    words = running.cold("call", "plain", '{"stays": true}', "--no-input", "-q")
+    with running.connect() as line, capturing(b"") as (streams, _taken):
+        running.send(line, words, cwd=scene.root, env=variables(scene))
+        assert line.recv(100) == b"A"
+        go(line, streams)
+        line.settimeout(PATIENCE)
+        assert line.recv(100) == b"B"
+        line.send(b"S%d" % signal.SIGINT)
+        assert line.recv(100) == b"X130"
+
+
+def test_a_caller_with_a_smaller_share_of_the_machine_runs_its_call_itself(
+    running: TestService, scene: HookScene
+) -> None:
+    words = running.cold("call", "plain", "--no-input")
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        if len(before) == 1:
+            pytest.skip("there is one processor")
+        with pytest.raises(RefusedError, match="N"):
+            running.ask(*words, cwd=scene.root, env=variables(scene))
+    finally:
+        os.sched_setaffinity(0, before)
+    assert running.ask(*words, cwd=scene.root, env=variables(scene)).code == 0
+
+
+def test_what_reads_a_stream_of_calls_is_not_served() -> None:
+    assert is_served(["call", "tool", "--no-input"])
+    assert not is_served(["call", "tool", "--keep"])
+    assert not is_served(["call", "tool", "--schema"])
+
+
+def test_an_agent_above_the_front_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a call was started by an agent is asked of the front's ancestors, not of the service's."""
+    monkeypatch.setattr(caller._Answered, "front", type("F", (), {"parent": os.getpid()})())  # noqa: SLF001
+    assert next(ancestors()) == Path("/proc/self/cmdline").read_text().split("\0")[:-1]
