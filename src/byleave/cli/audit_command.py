@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from byleave.cli.audit_text import COLUMNS, csv_row, deciding_rule, exported, page, said, text, was_seen, what
+from byleave.cli.audit_text import COLUMNS, csv_row, exported, page
 from byleave.cli.output import local_time, paint, say, say_json, say_verbose, silence, warn
 from byleave.cli.workspace import open_workspace
 from byleave.errors import InputError
 from byleave.store.audit.log import AuditLog
+from byleave.store.audit.wording import deciding_rule, said, text, was_seen, what
 from byleave.text import quoted, shown
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from byleave.cli.audit_text import part, text, what
 from byleave.cli.output import paint, say, say_json, warn
 from byleave.errors import ByleaveError
 from byleave.policy.dirs import find_homes
 from byleave.policy.load import ROOT_FILE
 from byleave.store.audit.log import AuditLog
 from byleave.store.audit.query import Filter, read_when
+from byleave.store.audit.wording import part, text, what
 from byleave.text import shown
 from byleave.user_files import read_private
 

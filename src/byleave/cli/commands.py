@@ -478,6 +478,17 @@ ROOT = CommandSpec(
             details="Records are kept in your own state directory; see docs/audit.md.",
         ),
         CommandSpec(
+            "dashboard",
+            "Show what agents do, and answer their questions, in the browser.",
+            "dashboard",
+            (
+                OptionSpec(("--port",), "listen at this port (default: a free one)", "N"),
+                OptionSpec(("--no-open",), "only print the address; open no browser"),
+            ),
+            details="Listens on this machine alone, and prints an address that signs one browser in. Ctrl-C ends it.\n"
+            "While it is open, requests that need approval wait for your answer there. See docs/dashboard.md.",
+        ),
+        CommandSpec(
             "doctor",
             "Check the installation, and report what this machine enforces.",
             "doctor",

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.cli.agents_command import agent_rows, reach_tree
-from byleave.cli.audit_text import what
 from byleave.cli.output import fitted, fitting_columns, paint, say, say_json, say_verbose, warn
 from byleave.cli.workspace import load_policy, loosened, open_policy, open_workspace, origins
 from byleave.core.access import SHELL_TOOL, Default
@@ -24,6 +23,7 @@ from byleave.errors import ByleaveError, InputError
 from byleave.guard.evaluation import CLIENT, YESES
 from byleave.policy.layers import ENCLOSING
 from byleave.store.audit.query import Filter, read_when
+from byleave.store.audit.wording import what
 from byleave.text import quoted, shown, shown_lines
 
 if TYPE_CHECKING:

@@ -82,4 +82,5 @@ def guard_for(
         notices=notices,
         notes=tuple(notes),
         may_observe=may_observe,
+        view_state=workspace.homes.state,
     )

@@ -76,6 +76,36 @@ class AuditLog:
 
         return self._reading(lambda connection: find(connection, matching))
 
+    def query_before(self, matching: "Filter", before: int | None, limit: int) -> "Iterator[StoredRecord]":
+        """Yield the newest `limit` records that match, of those before a number if one is given; oldest first."""
+        from msgspec import structs
+
+        end = None if before is None else before - 1
+        return self.query(structs.replace(matching, through=end, limit=limit))
+
+    def query_from(self, matching: "Filter", after: int, limit: int) -> "Iterator[StoredRecord]":
+        """Yield the oldest `limit` records that match, of those after a number; oldest first."""
+        from msgspec import structs
+
+        from byleave.store.audit.query import find_oldest
+
+        return self._reading(lambda connection: find_oldest(connection, structs.replace(matching, after=after), limit))
+
+    def texts(self, after: int) -> "Iterator[StoredRecord]":
+        """Yield every record after a number, oldest first: nothing is searched, and none is held in memory."""
+        from byleave.store.audit.table import StoredRecord
+
+        query = "SELECT sequence, hash, record FROM records WHERE sequence > ? ORDER BY sequence"
+        return self._reading(lambda connection: (StoredRecord(*row) for row in connection.execute(query, (after,))))
+
+    def first(self) -> int:
+        """Return the number of the oldest record that is left, 0 if there is none."""
+        from byleave.store.audit.table import StoredRecord
+
+        query = "SELECT sequence, hash, record FROM records ORDER BY sequence LIMIT 1"
+        found = self._reading(lambda connection: (StoredRecord(*row) for row in connection.execute(query)))
+        return next((each.sequence for each in list(found)), 0)
+
     def get(self, sequence: int) -> "StoredRecord | None":
         """Return one record, None if there is no such number."""
         from byleave.store.audit.table import StoredRecord
