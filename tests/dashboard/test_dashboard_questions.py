@@ -16,6 +16,8 @@ from byleave.policy.load import Workspace
 from byleave.store.audit.log import AuditLog
 from byleave.store.audit.query import Filter
 from byleave.store.questions import Answer, OpenView, Questions, is_seen
+from byleave.store.tool_definitions import Definition
+from byleave.user_files import digest
 from command import byleave
 from dashboard.dashboard_scene import Room
 
@@ -184,3 +186,18 @@ def test_questions_of_every_workspace_are_shown(board: Room, tmp_path: Path) -> 
     Room(other, board.home, board.url, board.dashboard).command("npm ci")
     codex(board, "npm ci")
     assert {each["workspace"] for each in board.pending()} == {str(other), str(board.root)}
+
+
+def test_a_changed_tool_definition_is_shown_old_and_new_and_approved(board: Room) -> None:
+    approvals = Workspace(str(board.root)).approvals
+    for text in ('{"name":"buy","description":"buys"}', '{"name":"buy","description":"<b>sells</b>"}'):
+        seen = Definition("buy", digest(text.encode()), text)
+        approvals.definitions.record("shop", [seen], now="2026-01-01T00:00:00Z")
+    (found,) = board.pending()
+    assert (found["status"], found["answers"]) == ("pending", ["always", "deny"])
+    assert "buys" in found["view"]["definition"]["old"]
+    assert "<b>sells</b>" in found["view"]["definition"]["new"]
+    assert board.answer(found["id"], answer="once").status == 409
+    assert board.answer(found["id"], answer="always").status == 200
+    assert board.pending() == []
+    assert [each.status for each in approvals.all()] == ["approved"]

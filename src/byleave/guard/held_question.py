@@ -66,20 +66,21 @@ class HeldQuestion:
         self._end = time.monotonic() + seconds
 
     def wait(self) -> Reply | None:
-        """Return the reply; None if none comes in time. A FrontGoneError if the caller is gone."""
+        """Return the reply; None if none comes in time.
+
+        A FrontGoneError if the caller is gone: this process ends then, and leaves the question behind as expired.
+        """
         id_ = self._put()
         if not id_:
             return None
         watched, caller = poll(), front()
         if caller is not None:
             watched.register(caller.fileno(), POLLIN)
-        try:
-            while (reply := self._reply(id_)) is None and time.monotonic() < self._end:
-                if watched.poll(_PERIOD * 1000):
-                    raise FrontGoneError("the front has ended")
-            return reply
-        finally:
-            self._store.remove(id_)
+        while (reply := self._reply(id_)) is None and time.monotonic() < self._end:
+            if watched.poll(_PERIOD * 1000):
+                raise FrontGoneError("the front has ended")
+        self._store.remove(id_)
+        return reply
 
     async def wait_async(self) -> Reply | None:
         """Return the reply; None if none comes in time."""
