@@ -14,7 +14,9 @@ from byleave.dashboard.question_view import change_in, facts_of
 from byleave.dashboard.try_text import read_action
 from byleave.errors import InputError
 from byleave.policy.load import Workspace
+from byleave.store.approvals import PENDING, now
 from byleave.store.audit.log import AuditLog
+from byleave.store.questions import AskedAction, Questions, StoredQuestion, this_process
 from dashboard.dashboard_scene import Room
 
 HOSTILE = (
@@ -190,3 +192,57 @@ def test_charts_have_their_figures_as_text(rows: list[tuple[str, int]]) -> None:
     for made in (days_chart(days), share_chart(rows, "x"), bar_list([(name, "", n) for name, n in rows], "none")):
         assert all(str(count) in made for _name, count in rows)
         assert "<script" not in made
+
+
+def test_no_question_of_an_agent_keeps_the_others_from_being_shown(board: Room) -> None:
+    board.command("npm ci")
+    approvals = Workspace(str(board.root)).approvals
+    deep: Any = []
+    for _ in range(300):
+        deep = [deep]
+    odd: list[dict[str, Any]] = [
+        {"action": {"kind": "read", "path": "a\ud800b"}, "verdict": {"reason": "\ud800"}, "exact": True},
+        {"action": {"kind": "call", "server": "s", "arguments": deep}, "verdict": {"because": "x", "parts": [1]}},
+        {"action": {"kind": 5}, "verdict": [], "agent": ["x"], "door": 7},
+        {"action": "x"},
+    ]
+    for number, asked in enumerate(odd):
+        key = f"{number:064}"
+        stamp = "2026-01-01T00:00:00Z" if number == 3 else now()
+        words = {"kind": "action", "subject": "s\ud800", "session": "default", "status": PENDING, "now": stamp}
+        approvals.remember(key, asked=asked, **words)
+    found = board.ask("GET", "/api/pending")
+    assert found.status == 200
+    assert "npm ci" in [each["view"]["subject"] for each in found.tree["pending"]]
+    assert board.ask("GET", "/").status == 200
+
+
+@pytest.mark.parametrize("path", [".", "/dev/zero", "/proc/self/mem", "none", "src/\x00x", "x" * 5000])
+def test_a_question_about_any_path_is_shown(board: Room, path: str) -> None:
+    store = Questions(Workspace(str(board.root)).approvals.directory)
+    asked = AskedAction("k" * 64, {"kind": "update", "path": path}, {"decision": "ask"})
+    later = "2999-01-01T00:00:00Z"
+    store.put(
+        StoredQuestion(
+            str(board.root), "hook", "default", "a", "default", "why", (asked,), now(), later, this_process(),
+            {"file_path": path, "content": "x"},
+        )
+    )  # fmt: skip
+    (found,) = board.pending()
+    assert found["status"] == "pending"
+
+
+@pytest.mark.parametrize(
+    "query", ["agent=%5B", "agent=%2A%5B%5D", "search=%00%ff%5B", "decision=x", "before=0", "session=%3C"]
+)
+def test_any_filter_is_answered(board: Room, query: str) -> None:
+    log_of(board).append(decided("[x"))
+    assert board.ask("GET", f"/activity?{query}").status == 200
+
+
+@pytest.mark.parametrize(
+    "text", ["read a\x00b", "read " + "x" * 100_000, "https://[::1", "call", "\x1b", "a" * 100_000, "read ../../etc"]
+)
+def test_anything_can_be_tried(board: Room, text: str) -> None:
+    found = board.ask("POST", "/api/try", {"text": text})
+    assert found.status in (200, 400), found.body

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +136,7 @@ def test_a_question_whose_asker_was_killed_expires_and_cannot_be_answered(board:
     found = board.wait_for()
     os.kill(hook.pid, signal.SIGKILL)
     hook.communicate(timeout=20)
-    began = time.monotonic()
     assert board.wait_for("expired")["id"] == found["id"]
-    assert time.monotonic() - began < 5
     refused = board.answer(found["id"], answer="once")
     assert (refused.status, refused.tree) == (409, {"error": "the question has expired"})
     assert listed(board) == [(found["id"], "expired")]
@@ -156,9 +153,7 @@ def test_a_question_that_was_changed_is_not_shown_or_answered(board: Room) -> No
 
 
 def test_a_hook_of_an_agent_that_would_let_a_late_call_run_does_not_wait(board: Room) -> None:
-    began = time.monotonic()
     assert codex(board, "npm ci") == "deny"
-    assert time.monotonic() - began < 5
     assert not board.pending()[0]["held"]
 
 

@@ -1,7 +1,6 @@
 """Requests wait for an answer from an open dashboard, up to a limit, and not where none is open."""
 
 import threading
-import time
 from pathlib import Path
 
 from byleave.core.decision import ALLOW, DENY
@@ -33,11 +32,11 @@ def test_no_answer_in_time_is_a_no(tmp_path: Path, own_home: Path) -> None:
 
 
 def test_a_question_that_nobody_could_read_is_not_put(tmp_path: Path, own_home: Path) -> None:
-    (own_home / "config.toml").write_text('[defaults]\nask_timeout = 30\n[[rules]]\nask = { command = "make" }\n')
+    (own_home / "config.toml").write_text('[defaults]\nask_timeout = 5\n[[rules]]\nask = { command = "make" }\n')
     with open_guard(str(tmp_path)) as guard, OpenView(Workspace(str(tmp_path)).homes.state):
-        began = time.monotonic()
-        assert guard.check({"kind": "command", "command": f"make {'x' * 30_000}"}).verdict.decision is DENY
-        assert time.monotonic() - began < 10
+        answer = guard.check({"kind": "command", "command": f"make {'x' * 30_000}"})
+        assert "no person can be asked here" in answer.verdict.reason
+        assert not (Path(guard.approvals.directory) / "questions").exists()
 
 
 def test_a_project_file_does_not_say_how_long_requests_wait(tmp_path: Path, own_home: Path) -> None:

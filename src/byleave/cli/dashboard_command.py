@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from byleave.cli.arguments import ParsedArguments
 
 _PORTS = range(1, 65_536)
+_PERIOD = 2.0  # seconds between two looks for what a notification could say
+_LONGEST_NEWS = 200  # characters
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -55,7 +57,9 @@ async def _serve(given: ParsedArguments, port: int) -> None:
         sys.stdout.flush()
         if not given.flag("no_open") and not given.flag("json"):
             _open_browser(dashboard.access.new_address(OPENING_SECONDS))
+        notifying = asyncio.create_task(_notify(dashboard))
         await stopped.wait()
+        notifying.cancel()
     finally:
         dashboard.close()
         await server.close(grace=1.0)
@@ -70,12 +74,32 @@ def _port(given: ParsedArguments) -> int:
     return int(written)
 
 
+async def _notify(dashboard: Dashboard) -> None:
+    """Have the desktop show that questions wait, where it can and no page does."""
+    notifier = shutil.which("notify-send")
+    if notifier is None or not _has_desktop():
+        return
+    while True:
+        await asyncio.sleep(_PERIOD)
+        text = await dashboard.news()
+        if text:
+            _start([notifier, "--app-name=byleave", "--", "byleave", text[:_LONGEST_NEWS]])
+
+
+def _has_desktop() -> bool:
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _start(words: list[str]) -> None:
+    """Start a program of the desktop's, and do not wait for it."""
+    quiet = subprocess.DEVNULL
+    subprocess.Popen(  # noqa: S603 -- with words of ours
+        words, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
+    )
+
+
 def _open_browser(address: str) -> None:
     """Open the user's browser where there is a desktop; its start is not waited for."""
     opener = shutil.which("xdg-open")
-    if opener is None or not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        return
-    quiet = subprocess.DEVNULL
-    subprocess.Popen(  # noqa: S603 -- the desktop's own program, with an address of ours
-        [opener, address], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
-    )
+    if opener is not None and _has_desktop():
+        _start([opener, address])

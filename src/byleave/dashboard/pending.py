@@ -11,6 +11,8 @@ yes for good is offered where one rule in the user's own file would decide, and 
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -35,7 +37,8 @@ from byleave.guard.persist_rule import PersistentRule
 from byleave.store.approvals import APPROVED, REVOKED, TOOL_DEFINITION, now
 from byleave.store.approvals import PENDING as WAITS
 from byleave.store.questions import EXPIRED, PENDING, Answer, AskedAction, read_time, status_of, time_after
-from byleave.text import shown, shown_lines
+from byleave.text import shown, shown_lines, speakable
+from byleave.user_files import read_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,8 +52,10 @@ BY = "dashboard"
 DEFERRED_DAYS = 7  # after which a deferred question lapses
 ONCE_SECONDS = 86_400.0  # within which the next identical request must come
 CHOICES = {"once": ONCE, "session": FOR_SESSION, "always": FOR_GOOD, "deny": NO}
-_OFFER_SECONDS = 5.0  # for which an offered rule is not looked for again
+_OFFER_SECONDS = 60.0  # for which an offered rule is not looked for again; an answer looks again
 _LARGEST_FILE = 1 << 18  # bytes of a file whose change is shown
+# What a file that was changed by hand may lead to: such a question is not shown, so it is not answered either.
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 _MOST_LISTED = 200  # questions that a page shows at a time
 
 
@@ -84,7 +89,7 @@ class PendingQuestions:
     def trees(self) -> list[dict[str, Any]]:
         """Return every question for programs and pages, the oldest first."""
         found = sorted(self._all(), key=lambda each: str(each.tree["created"]))
-        return [{**each.tree, **self._offered(each)} for each in found[:_MOST_LISTED]]
+        return [speakable({**each.tree, **self._offered(each)}) for each in found[:_MOST_LISTED]]
 
     def answer(self, id_: str, word: str, *, reason: str = "", rule: str | None = None) -> Refusal | None:
         """Carry out what a person said; return why not, where it cannot be.
@@ -116,7 +121,8 @@ class PendingQuestions:
             store.sweep(moment)
             for question in store.all():
                 if store.answer_to(question.id) is None:
-                    yield _held(of, question, status_of(question, moment))
+                    with suppress(*_UNREADABLE):
+                        yield _held(of, question, status_of(question, moment))
             yield from self._deferred(of, moment)
 
     def _deferred(self, of: KnownWorkspace, moment: datetime) -> Iterator[Waiting]:
@@ -127,12 +133,14 @@ class PendingQuestions:
             return
         for approval in found:
             if approval.kind == TOOL_DEFINITION:
-                yield _definition(of, approval)
+                with suppress(*_UNREADABLE):
+                    yield _definition(of, approval)
                 continue
             end = read_time(approval.created) + timedelta(days=DEFERRED_DAYS)
             if moment < end + timedelta(days=1):
                 asked = approvals.asked(approval.detail["key"])
-                yield _deferred(of, approval, asked, end, PENDING if moment < end else EXPIRED)
+                with suppress(*_UNREADABLE):
+                    yield _deferred(of, approval, asked, end, PENDING if moment < end else EXPIRED)
 
     def _offered(self, waiting: Waiting) -> dict[str, Any]:
         """Return which answers are offered, and the rule that a yes for good would write."""
@@ -243,13 +251,16 @@ def _content_of(question: StoredQuestion) -> dict[str, str]:
         return {}
     try:
         descriptor = os.open(os.path.join(question.root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return {}
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return {}
+        content = read_all(descriptor, _LARGEST_FILE + 1)
     except OSError:
         return {}
-    with os.fdopen(descriptor, "rb") as file:
-        try:
-            content = file.read(_LARGEST_FILE + 1)
-        except OSError:
-            return {}
+    finally:
+        os.close(descriptor)
     return {path: content.decode("utf-8", "replace")} if len(content) <= _LARGEST_FILE else {}
 
 
@@ -260,7 +271,7 @@ def _deferred(of: KnownWorkspace, approval: Approval, asked: Any, end: datetime,
     verdict = verdict if isinstance(verdict, dict) else {}
     known = AskedAction(approval.detail["key"], action, verdict, asked.get("exact") is True)
     actions = (known,) if action else ()
-    agent, door = asked.get("agent"), str(asked.get("door") or "")
+    agent, door = str(asked.get("agent") or "") or None, str(asked.get("door") or "")
     tree = _tree(of, approval.id, status, actions, agent=agent, identity=str(asked.get("identity") or ""), door=door)
     if not action:  # an older version kept one line of it
         tree["view"] |= {"title": "needs your approval", "subject": shown(approval.subject)}

@@ -33,7 +33,7 @@ from byleave.errors import ByleaveError, ConfigErrors, InputError, StateError
 from byleave.net.http_admission import ServerLimits
 from byleave.net.http_server import HttpServer
 from byleave.net.http_server_exchange import BadRequest, ServerExchange, ServerRequestHead
-from byleave.store.questions import OpenView
+from byleave.store.questions import PENDING, OpenView
 from byleave.text import shown, shown_lines
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ _ASSETS = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _SEEN_SECONDS = 180.0  # after a request for which questions are held for the dashboard: hidden tabs ask once a minute
+_LOOKING_SECONDS = 5.0  # after a request, a page is open and looks by itself
 _LIMITS = ServerLimits(connections=128, per_peer=128, per_caller=96, body_bytes=1 << 18, idle=120.0)
 _MOST_TRIES = 16  # random addresses, before the usual one is taken
 _MOST_FIELDS = 32  # of a query
@@ -84,6 +85,8 @@ class Dashboard:
         self._thread = ThreadPoolExecutor(1, "byleave-dashboard")
         self._view = OpenView(machine.homes.state)
         self._seen_at = clock()
+        self._looked_at: float | None = None  # when a page last asked for something
+        self._announced: set[str] = set()
         self._assets = {
             path: (files("byleave.dashboard").joinpath("assets", name).read_bytes(), kind)
             for path, (name, kind) in _ASSETS.items()
@@ -101,6 +104,21 @@ class Dashboard:
         """Hold no more questions."""
         self._view.leave()
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def news(self) -> str:
+        """Return what a notification says about questions that are new, and that no page has shown; else nothing.
+
+        An open page has notifications of its own. Nothing of what is asked is in it: others may see the screen.
+        """
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._thread, self._content.pending.trees)
+        waiting = {each["id"]: each["view"] for each in found if each["status"] == PENDING}
+        new = [view for id_, view in waiting.items() if id_ not in self._announced]
+        self._announced = set(waiting)
+        is_looking = self._looked_at is not None and self._clock() - self._looked_at < _LOOKING_SECONDS
+        if not new or is_looking:
+            return ""
+        return f"{new[0]['agent']} {new[0]['title']}" if len(new) == 1 else f"{len(new)} questions wait for you"
 
     # What the HTTP server needs
 
@@ -127,7 +145,7 @@ class Dashboard:
         if self._refuse_strangers(exchange):
             return None
         exchange.connection.belongs_to("browser")
-        self._seen_at = self._clock()
+        self._seen_at = self._looked_at = self._clock()
         self._view.enter()
         if head.path in self._assets:
             if head.method != "GET":

@@ -137,7 +137,7 @@ class Questions:
         try:
             content = read_private(self._path(id_), limit=LARGEST)
             question = None if content is None else _QUESTIONS.decode(content)
-        except (StateError, msgspec.MsgspecError):
+        except (StateError, msgspec.MsgspecError, RecursionError):
             return None
         return question if question is not None and question.actions and question.id == id_ else None
 

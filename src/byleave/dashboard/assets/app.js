@@ -65,6 +65,7 @@ function ago(written, now) {
 const list = document.querySelector('[data-view="approvals"]');
 const shown = new Map(); // by id: the question, its card
 let current = null;
+let deafUntil = 0; // milliseconds
 let announced = new Set();
 let first = true;
 
@@ -197,7 +198,7 @@ async function send(id, body) {
   for (const button of known.root.querySelectorAll("button")) button.disabled = true;
   try {
     await call(`/api/pending/${encodeURIComponent(id)}`, body);
-    remove(id);
+    remove(id, true);
     countWaiting();
   } catch (error) {
     for (const button of known.root.querySelectorAll("button")) button.disabled = false;
@@ -206,13 +207,15 @@ async function send(id, body) {
   }
 }
 
-function remove(id) {
+function remove(id, answered = false) {
   const known = shown.get(id);
   if (!known) return;
   const next = known.root.nextElementSibling || known.root.previousElementSibling;
   known.root.remove();
   shown.delete(id);
-  if (current === id) select(next ? next.dataset.id : null, false);
+  if (current !== id) return;
+  select(next ? next.dataset.id : null, false);
+  if (!answered) deafUntil = performance.now() + 1000; // it went by itself: a key that was meant for it is not for the next one
 }
 
 function select(id, focus = true) {
@@ -311,7 +314,7 @@ if (list) {
     else if (event.key === "k") select(ids[Math.max(at - 1, 0)]);
     else {
       const found = BUTTONS.find(([, , key]) => key === event.key);
-      if (!found || !current) return;
+      if (!found || !current || performance.now() < deafUntil) return;
       choose(current, found[0]);
     }
     event.preventDefault();
