@@ -18,7 +18,7 @@ SHELLS = ("bash", "zsh", "fish")
 HOOKED = ("claude-code", "codex", "gemini", "cursor", "opencode", "copilot", "qwen", "cline")
 IMPORTED = ("claude-code", "codex", "gemini", "cursor", "opencode")
 EDITORS = ("zed", "jetbrains", "neovim", "emacs", "toad", "acpx")
-DOORS = ("hook", "acp", "mcp", "call", "run", "cli", "python")  # of records
+DOORS = ("hook", "acp", "mcp", "call", "run", "cli", "python", "dashboard")  # of records
 COMPLETED = ("agents", "tools", "servers", "sessions", "mounts", "pending", "approved")  # what a workspace has names of
 
 _TOOL = OptionSpec(("--tool",), "the configured tool that acts; without it, only rules count", "TOOL")
@@ -422,6 +422,9 @@ ROOT = CommandSpec(
         CommandSpec(
             "approvals",
             "List, give and revoke approvals.",
+            "approvals_view",
+            (OptionSpec(("--ui",), "show questions as they come, and answer them by keys"),),
+            alone="ui",
             subcommands=(
                 CommandSpec("list", "List approvals: pending, approved and revoked.", "approvals"),
                 CommandSpec(

@@ -12,7 +12,7 @@ from byleave.dashboard.markup import Markup, joined, tag
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_WIDTH, _HEIGHT, _FOOT = 1120, 220, 24
+_WIDTH, _HEIGHT, _FOOT = 1120, 230, 38
 _SHARE = 340  # of one bar that is cut into shares
 _WORDS = ("deny", "ask", "allow")  # from the top down
 _NAMES = {"allow": "allowed", "ask": "needed approval", "deny": "denied"}

@@ -83,6 +83,8 @@ class Content:
             raise StateError("the policy of this workspace cannot be used now", hint="run `byleave policy show` there")
         if set(action) == {"text"}:
             action = read_action(str(action["text"]))
+        elif set(action) == {"action"} and isinstance(action["action"], dict):
+            action = action["action"]
         try:
             verdict = policy.decide(parse_action(action), confines=True)
         except (TypeError, ValueError, KeyError, RecursionError, AttributeError):

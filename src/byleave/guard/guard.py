@@ -87,6 +87,7 @@ class Guard:
     With `environment`, the values in it that the policy grants are masked in records, also when the policy changes.
     `may_observe`: in observe mode the rules only say what would have been.
     `view_state` is where an open dashboard is found (`store.questions`); without it, no question waits there.
+    `check_holds`: so does `check`, where its asker reaches no person. Not for a proxy: its program would stand still.
     `client_approves` says, by the policy as it is now, whether the yes of a client counts, which may answer without
     showing the question to a person; None where an integration puts no question to its client.
     """
@@ -110,9 +111,11 @@ class Guard:
         notes: tuple[str, ...] = (),
         may_observe: bool = False,
         view_state: str | None = None,
+        check_holds: bool = False,
     ) -> None:
         self._may_observe = may_observe
         self._view_state = view_state
+        self._check_holds = check_holds
         self.policy = policy
         self.session = session
         self.approvals = approvals
@@ -220,7 +223,7 @@ class Guard:
         asked = monotonic()
         try:
             choice = self._asker.ask(outcome.questions[0], self._patience)
-            elsewhere = self.hold(outcome) if choice == NO_PERSON else None
+            elsewhere = self.hold(outcome) if choice == NO_PERSON and self._check_holds else None
         except BaseException:
             self.complete(outcome, Reply(NO_PERSON, self._asker.name))
             raise
@@ -246,13 +249,12 @@ class Guard:
             return outcome
         try:
             choice = await asyncio.wait_for(asker.ask(outcome.questions[0], self._patience), self._patience + _GRACE)
-            elsewhere = await self.hold_async(outcome) if choice == NO_PERSON else None
         except TimeoutError:
-            choice, elsewhere = SILENCE, None
+            choice = SILENCE
         except BaseException:  # the caller was cancelled
             self.complete(outcome, Reply(NO_PERSON, asker.name))
             raise
-        return self.complete(outcome, Reply(choice, asker.name) if elsewhere is None else elsewhere)
+        return self.complete(outcome, Reply(choice, asker.name))
 
     def perform(
         self,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import struct
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ PENDING, EXPIRED = "pending", "expired"
 LARGEST = 1 << 20  # bytes of a question
 OPEN_FILE = "dashboard.open"
 _DIRECTORY, _QUESTION, _ANSWER = "questions", ".json", ".answer"
+_LOCK = struct.Struct("hhqqi4x")  # struct flock: kind, whence, start, length, process
 _GONE_AFTER = 60.0  # seconds for which a question whose asker has ended is still shown
 _LONGEST_REASON = 1000  # characters of what a person says to the agent
 
@@ -235,7 +237,7 @@ class OpenView:
         make_private_directory(os.path.dirname(self._path))
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(self._path, flags, 0o600)
-        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))
 
     def leave(self) -> None:
         """Be seen no more."""
@@ -259,10 +261,11 @@ def is_seen(state: str) -> bool:
         descriptor = os.open(os.path.join(state, OPEN_FILE), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:  # a question to the kernel, which takes no lock: two processes that ask do not take each other for a view
+        asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind = _LOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked))[0]
+        return bool(kind != fcntl.F_UNLCK)
     except OSError:
-        return True
+        return False
     finally:
         os.close(descriptor)
-    return False
