@@ -37,7 +37,7 @@ __attribute__((used)) static const char sources[] = "sources " FRONT_DIGEST;
 enum { LONGEST_NUMBERS = 64 }; /* of the first line of a request */
 
 /* How long we wait for `A`, and from `G` on for an answer. The service has deadlines of its own, which are shorter. */
-enum { TAKEN_WITHIN = 1000, HOOK_WITHIN = 12 * FRONT_SECOND, OTHERS_WITHIN = 60 * FRONT_SECOND };
+enum { TAKEN_WITHIN = 1000, HOOK_WITHIN = 22 * FRONT_SECOND, OTHERS_WITHIN = 60 * FRONT_SECOND };
 
 long now(void)
 {

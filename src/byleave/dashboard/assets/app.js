@@ -1,0 +1,428 @@
+// Shows questions and decisions as they come, and sends answers. Texts are set as text, never as HTML.
+"use strict";
+
+const token = document.querySelector('meta[name="byleave-token"]').content;
+const MOST_ROWS = 1000;
+const PERIOD = 1000; // milliseconds between two looks
+
+function make(name, options = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(options)) {
+    if (key === "text") element.textContent = value;
+    else if (key === "class") element.className = value;
+    else if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== false) element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+function badge(word) {
+  const known = ["allow", "ask", "deny"].includes(word);
+  return make("span", { class: known ? `badge ${word}` : "badge", text: word });
+}
+
+async function call(path, body) {
+  const options = body === undefined ? {} : {
+    method: "POST",
+    headers: { "Content-Type": "application/json", "X-Byleave-Token": token },
+    body: JSON.stringify(body),
+  };
+  const response = await fetch(path, { ...options, cache: "no-store", credentials: "same-origin" });
+  let tree = {};
+  try { tree = await response.json(); } catch { tree = { error: "the answer was not understood" }; }
+  if (!response.ok) throw Object.assign(new Error(tree.error || `error ${response.status}`), { status: response.status });
+  return tree;
+}
+
+const banner = document.getElementById("banner");
+function connected(error) {
+  if (!error) { banner.hidden = true; return; }
+  banner.hidden = false;
+  banner.textContent = error.status === 401
+    ? "You are not signed in any more: the dashboard was started again. Open the address that it prints."
+    : error.status ? `The dashboard says: ${error.message}` : "The dashboard does not answer. It may have been ended.";
+}
+
+function repeatedly(work) {
+  const turn = async () => {
+    try { await work(); connected(null); } catch (error) { connected(error); }
+    setTimeout(turn, PERIOD);
+  };
+  turn();
+}
+
+function ago(written, now) {
+  const seconds = Math.max(0, Math.round((now - Date.parse(written)) / 1000));
+  if (seconds < 90) return `${seconds} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 129600) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86400)} days`;
+}
+
+// ---- Approvals ------------------------------------------------------------------------------------------------------
+
+const list = document.querySelector('[data-view="approvals"]');
+const shown = new Map(); // by id: the question, its card
+let current = null;
+let deafUntil = 0; // milliseconds
+let announced = new Set();
+let first = true;
+
+const BUTTONS = [
+  ["once", "Allow once", "a", "primary"],
+  ["session", "Allow for this session", "s", ""],
+  ["always", "Always allow", "w", ""],
+  ["deny", "Deny", "d", "danger"],
+];
+
+function facts(rows) {
+  const dl = make("dl", { class: "facts" });
+  for (const [name, value] of rows) dl.append(make("dt", { text: name }), make("dd", {}, make("pre", { text: value, tabindex: "0" })));
+  return dl;
+}
+
+function difference(lines) {
+  const kinds = { "+": "plus", "-": "minus", "@": "hunk" };
+  const pre = make("pre", { class: "diff", tabindex: "0", "aria-label": "What would change" });
+  for (const line of lines) pre.append(make("span", { class: kinds[line[0]] || "", text: line }));
+  return pre;
+}
+
+function partList(parts) {
+  const ul = make("ul", { class: "parts" });
+  for (const part of parts) {
+    ul.append(make("li", {}, badge(part.decision), make("code", { text: part.text }),
+      make("span", { class: "dim", text: part.why }),
+      part.files.length ? make("small", { class: "dim", text: part.files.join("; ") }) : null));
+  }
+  return ul;
+}
+
+function reasons(because) {
+  const ul = make("ul", { class: "parts" });
+  for (const ref of because) ul.append(make("li", {}, badge(ref.decision), make("code", { text: ref.rule }), make("span", { class: "dim", text: ref.source })));
+  return ul;
+}
+
+function card(question) {
+  const view = question.view;
+  const pending = question.status === "pending";
+  const root = make("article", {
+    class: `card question ${question.status}`, role: "listitem", tabindex: "-1", "data-id": question.id,
+    "aria-label": `${view.agent} ${view.title}`,
+  });
+  const when = make("span", { class: "when" });
+  const who = view.definition ? make("b", { text: view.subject }) : make("b", { text: view.agent });
+  root.append(make("header", {}, make("h2", {}, who, ` ${view.title}`), pending ? null : badge("expired"), when));
+  const by = [`by the ${view.door}`, view.identity === "claimed" ? "claimed name" : "", view.workspace,
+    question.session === "default" ? "" : `session ${question.session}`].filter(Boolean);
+  root.append(make("p", { class: "meta", text: by.join(" · ") }));
+  if (view.subject && !view.definition) root.append(make("div", { class: "subject", text: view.subject, tabindex: "0" }));
+  for (const action of view.actions) {
+    if (action.parts.length > 1 || action.parts.some((part) => part.files.length)) root.append(partList(action.parts));
+    const rest = action.facts.filter(([name, value]) => value !== view.subject && !(name === "cwd" && value === question.workspace));
+    if (rest.length) root.append(facts(rest));
+    for (const place of action.leads_to) root.append(make("p", { class: "meta", text: `leads to ${place}` }));
+  }
+  if (view.input && view.input.length) root.append(facts(view.input));
+  if (view.change && view.change.length) root.append(difference(view.change));
+  if (view.definition) {
+    const { old, new: fresh, diff } = view.definition;
+    root.append(make("div", { class: "definition" },
+      make("div", {}, make("h3", { text: "Approved" }), make("pre", { text: old || "none", tabindex: "0" })),
+      make("div", {}, make("h3", { text: "Now" }), make("pre", { text: fresh, tabindex: "0" }))));
+    root.append(difference(diff));
+  }
+  root.append(make("p", { class: "why", text: question.why }));
+  for (const action of view.actions) if (action.because.length) root.append(reasons(action.because));
+  const problem = make("p", { class: "problem", role: "alert", hidden: true });
+  if (pending) root.append(buttons(question, root));
+  else root.append(make("p", { class: "dim", text: "Whoever asked has ended, or its time is over: it cannot be answered any more." }));
+  root.append(problem);
+  return { question, root, when, problem, signature: JSON.stringify(question) };
+}
+
+function buttons(question, root) {
+  const row = make("div", { class: "buttons" });
+  for (const [answer, name, key, kind] of BUTTONS) {
+    if (!question.answers.includes(answer)) continue;
+    const label = question.view.definition && answer === "always" ? "Approve this definition" : name;
+    row.append(make("button", { type: "button", class: kind, "data-answer": answer, "aria-keyshortcuts": key,
+      onclick: () => choose(question.id, answer) , text: label }));
+  }
+  row.append(make("button", { type: "button", class: "danger", "data-answer": "reason", text: "Deny and tell the agent why",
+    onclick: () => askWhy(question.id), hidden: !question.held }));
+  return row;
+}
+
+function choose(id, answer) {
+  const known = shown.get(id);
+  if (!known || !known.question.answers.includes(answer)) return;
+  if (answer === "always" && known.question.rule) showRule(known);
+  else send(id, { answer });
+}
+
+function extra(known, ...children) {
+  known.root.querySelector(".rulebox")?.remove();
+  const box = make("div", { class: "rulebox" }, ...children);
+  known.root.insertBefore(box, known.problem);
+  return box;
+}
+
+function showRule(known) {
+  const rule = known.question.rule;
+  const box = extra(known,
+    make("p", { text: "This rule would be added to your own file. It holds for every agent, in all your workspaces:" }),
+    make("pre", { class: "rule", text: rule, tabindex: "0" }),
+    make("div", { class: "buttons" },
+      make("button", { type: "button", class: "primary", text: "Write this rule", onclick: () => send(known.question.id, { answer: "always", rule }) }),
+      make("button", { type: "button", text: "Cancel", onclick: () => box.remove() })));
+  box.querySelector("button").focus();
+}
+
+function askWhy(id) {
+  const known = shown.get(id);
+  if (!known) return;
+  const field = make("input", { type: "text", id: `why-${id}`, maxlength: "1000", autocomplete: "off" });
+  const form = make("form", { onsubmit: (event) => { event.preventDefault(); send(id, { answer: "deny", reason: field.value }); } },
+    make("label", { for: `why-${id}`, text: "What the agent is to know" }), make("br"), field,
+    make("div", { class: "buttons" }, make("button", { class: "danger", text: "Deny with this reason" })));
+  extra(known, form);
+  field.focus();
+}
+
+async function send(id, body) {
+  const known = shown.get(id);
+  if (!known) return;
+  for (const button of known.root.querySelectorAll("button")) button.disabled = true;
+  try {
+    await call(`/api/pending/${encodeURIComponent(id)}`, body);
+    remove(id, true);
+    countWaiting();
+  } catch (error) {
+    for (const button of known.root.querySelectorAll("button")) button.disabled = false;
+    known.problem.hidden = false;
+    known.problem.textContent = `Not answered: ${error.message}`;
+  }
+}
+
+function remove(id, answered = false) {
+  const known = shown.get(id);
+  if (!known) return;
+  const next = known.root.nextElementSibling || known.root.previousElementSibling;
+  known.root.remove();
+  shown.delete(id);
+  if (current !== id) return;
+  select(next ? next.dataset.id : null, false);
+  if (!answered) deafUntil = performance.now() + 1000; // it went by itself: a key that was meant for it is not for the next one
+}
+
+function select(id, focus = true) {
+  if (current && shown.has(current)) shown.get(current).root.classList.remove("current");
+  current = id && shown.has(id) ? id : null;
+  if (!current) return;
+  const root = shown.get(current).root;
+  root.classList.add("current");
+  if (focus) { root.focus({ preventScroll: true }); root.scrollIntoView({ block: "nearest" }); }
+}
+
+function countWaiting() {
+  const number = [...shown.values()].filter((known) => known.question.status === "pending").length;
+  showCount(number);
+  document.getElementById("no-questions").hidden = shown.size > 0;
+  together();
+}
+
+function showCount(number) {
+  const mark = document.getElementById("waiting");
+  mark.hidden = number === 0;
+  mark.textContent = String(number);
+  mark.setAttribute("aria-label", `${number} waiting`);
+  const name = document.title.replace(/^\(\d+\) /, "");
+  document.title = number ? `(${number}) ${name}` : name;
+}
+
+// Questions of one kind, by one agent in one workspace, can be denied or allowed once together; each is listed above.
+function together() {
+  const place = document.getElementById("together");
+  const groups = new Map();
+  for (const { question } of shown.values()) {
+    if (question.status !== "pending" || !question.answers.includes("once")) continue;
+    const key = [question.agent, question.action.kind, question.workspace].join("\n");
+    groups.set(key, [...(groups.get(key) || []), question]);
+  }
+  const many = [...groups.values()].filter((group) => group.length > 1);
+  place.replaceChildren(...many.map((group) => {
+    const name = `${group.length} questions of ${group[0].view.agent} (${group[0].action.kind})`;
+    const all = (answer) => () => { for (const question of group) send(question.id, { answer }); };
+    const items = make("ul", { class: "parts" }, ...group.map((question) => make("li", {}, make("code", { text: question.view.subject }))));
+    return make("details", { class: "card" }, make("summary", { text: `${name}: answer together` }), items,
+      make("div", { class: "buttons" },
+        make("button", { type: "button", text: `Allow these ${group.length} once`, onclick: all("once") }),
+        make("button", { type: "button", class: "danger", text: `Deny these ${group.length}`, onclick: all("deny") })));
+  }));
+}
+
+function update(pending, now) {
+  const ids = new Set(pending.map((question) => question.id));
+  for (const id of [...shown.keys()]) if (!ids.has(id)) remove(id);
+  let changed = false;
+  for (const question of pending) {
+    const known = shown.get(question.id);
+    if (known && known.signature === JSON.stringify(question)) continue;
+    const fresh = card(question);
+    if (known) known.root.replaceWith(fresh.root); else list.append(fresh.root);
+    shown.set(question.id, fresh);
+    if (current === question.id) fresh.root.classList.add("current");
+    changed = true;
+  }
+  for (const { question, when } of shown.values()) {
+    const left = question.expires ? Math.round((Date.parse(question.expires) - now) / 1000) : null;
+    const lapse = question.status === "pending" && left !== null ? `, lapses in ${ago(new Date(now - left * 1000).toISOString(), now)}` : "";
+    when.textContent = `waits for ${ago(question.created, now)}${lapse}`;
+  }
+  if (!current && shown.size) select(shown.keys().next().value, false);
+  if (changed || !pending.length) countWaiting();
+}
+
+function notify(pending) {
+  const waiting = pending.filter((question) => question.status === "pending");
+  const fresh = waiting.filter((question) => !announced.has(question.id));
+  announced = new Set(waiting.map((question) => question.id));
+  if (first || !fresh.length || !("Notification" in window) || Notification.permission !== "granted" || document.hasFocus()) { first = false; return; }
+  new Notification("byleave", { body: fresh.length === 1 ? `${fresh[0].view.agent} ${fresh[0].view.title}` : `${fresh.length} questions wait for you`, tag: "byleave" });
+}
+
+if (list) {
+  repeatedly(async () => {
+    const { pending } = await call("/api/pending");
+    update(pending, Date.now());
+    notify(pending);
+  });
+  const button = document.getElementById("notify");
+  if ("Notification" in window && Notification.permission === "default") {
+    button.hidden = false;
+    button.addEventListener("click", async () => { await Notification.requestPermission(); button.hidden = true; });
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.repeat) return;
+    if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+    const ids = [...list.children].map((child) => child.dataset.id);
+    const at = ids.indexOf(current);
+    if (event.key === "j") select(ids[Math.min(at + 1, ids.length - 1)]);
+    else if (event.key === "k") select(ids[Math.max(at - 1, 0)]);
+    else {
+      const found = BUTTONS.find(([, , key]) => key === event.key);
+      if (!found || !current || performance.now() < deafUntil) return;
+      choose(current, found[0]);
+    }
+    event.preventDefault();
+  });
+  list.addEventListener("focusin", (event) => {
+    const root = event.target.closest(".question");
+    if (root && root.dataset.id !== current) select(root.dataset.id, false);
+  });
+} else {
+  repeatedly(async () => {
+    const { pending } = await call("/api/pending");
+    showCount(pending.filter((question) => question.status === "pending").length);
+    notify(pending);
+  });
+}
+
+// ---- Live -----------------------------------------------------------------------------------------------------------
+
+const rows = document.querySelector('[data-view="live"]');
+if (rows) {
+  const workspace = encodeURIComponent(rows.dataset.workspace);
+  const control = (id) => document.getElementById(id);
+  let last = 0;
+  let paused = false;
+  let held = [];
+  const matches = (row) => {
+    const text = control("search").value.toLowerCase();
+    return (!control("decision").value || row.decision === control("decision").value)
+      && (!control("agent").value || row.agent === control("agent").value)
+      && (!control("door").value || row.door === control("door").value)
+      && (!text || `${row.what} ${row.reason} ${row.rule}`.toLowerCase().includes(text));
+  };
+  const draw = (row) => {
+    const link = `/activity?workspace=${workspace}&record=${row.sequence}`;
+    const line = make("tr", { class: `fresh ${row.decision}`, "data-sequence": row.sequence },
+      make("td", {}, make("time", { datetime: row.time, text: new Date(row.time).toLocaleTimeString() })),
+      make("td", {}, badge(row.decision || row.said)), make("td", { text: row.agent }), make("td", { class: "dim", text: row.door }),
+      make("td", { class: "what" }, make("a", { class: "mono", href: link, text: row.what })), make("td", { class: "dim", text: row.reason }));
+    line.hidden = !matches(row);
+    line.row = row;
+    return line;
+  };
+  const count = () => {
+    const visible = [...rows.children].filter((line) => !line.hidden).length;
+    control("shown").textContent = paused ? `paused, ${held.length} new` : `${visible} shown`;
+    control("no-rows").hidden = rows.children.length > 0;
+  };
+  const add = (fresh) => {
+    const batch = document.createDocumentFragment();
+    for (const row of fresh.slice(-MOST_ROWS).reverse()) batch.append(draw(row));
+    rows.prepend(batch);
+    while (rows.children.length > MOST_ROWS) rows.lastElementChild.remove();
+  };
+  const options = (fresh) => {
+    const select = control("agent");
+    const known = new Set([...select.options].map((option) => option.value));
+    for (const { agent } of fresh) if (agent && !known.has(agent) && known.size < 100) { known.add(agent); select.append(make("option", { value: agent, text: agent })); }
+  };
+  repeatedly(async () => {
+    const found = await call(`/api/decisions?after=${last}&workspace=${workspace}`);
+    last = found.last;
+    options(found.rows);
+    if (paused) held = [...held, ...found.rows].slice(-MOST_ROWS); else if (found.rows.length) add(found.rows);
+    count();
+  });
+  control("live-filters").addEventListener("submit", (event) => event.preventDefault());
+  control("live-filters").addEventListener("input", () => {
+    for (const line of rows.children) line.hidden = !matches(line.row);
+    count();
+  });
+  control("pause").addEventListener("click", (event) => {
+    paused = !paused;
+    event.target.setAttribute("aria-pressed", String(paused));
+    event.target.textContent = paused ? "Go on" : "Pause";
+    if (!paused) { add(held); held = []; }
+    count();
+  });
+}
+
+// ---- Try ------------------------------------------------------------------------------------------------------------
+
+const trial = document.querySelector('[data-view="try"]');
+if (trial) {
+  const field = document.getElementById("action");
+  const place = document.getElementById("verdict");
+  const attempt = async () => {
+    try {
+      const { verdict, view } = await call(`/api/try?workspace=${encodeURIComponent(trial.dataset.workspace)}`, { text: field.value });
+      const parts = view.parts.length ? [make("h2", { text: "Parts of the command" }), partList(view.parts)] : [];
+      const help = view.suggestion ? [make("h2", { text: "What would allow it?" }), make("pre", { class: "rule", text: view.suggestion, tabindex: "0" })] : [];
+      place.replaceChildren(make("section", { class: "card" },
+        make("p", {}, badge(verdict.decision), view.reason),
+        view.sandbox ? make("p", { class: "dim", text: view.sandbox }) : null,
+        ...parts, make("h2", { text: "Why" }), reasons(view.because), ...help));
+    } catch (error) {
+      place.replaceChildren(make("section", { class: "card" }, make("p", { class: "problem", text: error.message })));
+    }
+  };
+  trial.addEventListener("submit", (event) => { event.preventDefault(); attempt(); });
+  field.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); attempt(); } });
+  for (const example of trial.querySelectorAll(".example")) example.addEventListener("click", () => { field.value = example.textContent; attempt(); });
+}
+
+const filters = document.getElementById("activity-filters");
+if (filters) for (const select of filters.querySelectorAll("select")) select.addEventListener("change", () => filters.submit());
+
+const choice = document.querySelector(".choice");
+if (choice) {
+  choice.querySelector("button").hidden = true;
+  choice.querySelector("select").addEventListener("change", () => choice.submit());
+}

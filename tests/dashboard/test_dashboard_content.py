@@ -1,0 +1,248 @@
+"""What the dashboard says about decisions, records and the policy, whatever agents, files and servers are called."""
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from byleave.dashboard.charts import bar_list, days_chart, share_chart
+from byleave.dashboard.markup import tag
+from byleave.dashboard.question_view import change_in, facts_of
+from byleave.dashboard.try_text import read_action
+from byleave.errors import InputError
+from byleave.policy.load import Workspace
+from byleave.store.approvals import PENDING, now
+from byleave.store.audit.log import AuditLog
+from byleave.store.questions import AskedAction, Questions, StoredQuestion, this_process
+from dashboard.dashboard_scene import Room
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'; DROP TABLE records; --",
+    "\x1b[2J\x07\x00 control",
+    "\u202egnp.exe \u2066bidi\u2069",
+    "a" * 100_000,
+    "</textarea></select></title><h1>x</h1>",
+)
+
+
+def log_of(board: Room) -> AuditLog:
+    workspace = Workspace(str(board.root))
+    workspace.remember_root()
+    return AuditLog(workspace.approvals.directory)
+
+
+def decided(name: str, **more: Any) -> dict[str, Any]:
+    ref = {"rule": f"allow {name}", "source": f"{name}:1", "decision": "allow"}
+    return {
+        "event": "decision",
+        "session": "default",
+        "door": "hook",
+        "agent": name,
+        "identity": "default",
+        "action": {"kind": "command", "command": name},
+        "verdict": {"decision": "allow", "reason": f"{name} is allowed", "code": "ok", "because": [ref]},
+        **more,
+    }
+
+
+class Elements(HTMLParser):
+    """Collects the names of elements and attributes of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[str] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes.update(name for name, _value in attrs)
+
+
+def test_hostile_names_are_text_on_every_page(board: Room) -> None:
+    log = log_of(board)
+    for name in HOSTILE:
+        log.append(decided(name))
+    log.append(decided("x", verdict={"decision": "deny", "reason": HOSTILE[0], "code": "x", "because": []}))
+    for path in (
+        "/",
+        "/live",
+        "/activity",
+        "/activity?record=1",
+        "/activity?record=6",
+        "/activity?search=%3Cscript%3E",
+    ):
+        page = board.ask("GET", path).body.decode()
+        found = Elements(page)
+        assert page.count("<script") == 1, path
+        assert not found.names & {"img", "h3", "iframe"}, path
+        assert not {name for name in found.attributes if name.startswith("on") or name == "style"}, path
+        assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069]", page), path
+        assert len(page) < 2_000_000
+    assert board.ask("GET", "/activity?record=4").body.decode().count("\\x1b[2J") >= 1
+
+
+def test_decisions_come_after_a_sequence_and_are_cut_in_rows_only(board: Room) -> None:
+    log = log_of(board)
+    numbers = [log.append(decided(name)) for name in ("a", "b", "c" * 5000)]
+    found = board.ask("GET", f"/api/decisions?after={numbers[0]}").tree
+    assert [each["sequence"] for each in found["decisions"]] == numbers[1:]
+    assert (found["last"], len(found["rows"][1]["what"])) == (numbers[-1], 300)
+    assert found["decisions"][1]["action"]["command"] == "c" * 5000
+    assert board.ask("GET", f"/api/decisions?after={numbers[-1]}").tree["decisions"] == []
+    assert board.ask("GET", "/api/decisions?after=x").status == 400
+
+
+def test_the_summary_counts_decisions(board: Room) -> None:
+    board.command("npm ci")
+    board.command("git push")
+    log_of(board).append(decided("a"))
+    assert board.ask("GET", "/api/summary").tree == {"allow": 1, "ask": 0, "deny": 2, "records": 3, "pending": 1}
+
+
+def test_an_action_is_tried_as_check_would_answer_and_nothing_is_recorded(board: Room) -> None:
+    found = board.ask("POST", "/api/try", {"kind": "command", "command": "git push"})
+    assert found.tree["verdict"]["decision"] == "deny"
+    assert board.ask("POST", "/api/try", {"text": "npm ci"}).tree["verdict"]["decision"] == "ask"
+    for body in ({"kind": "nonsense"}, {}, {"text": ""}, {"kind": "command", "command": 5}, b"[]", b"{"):
+        refused = board.ask("POST", "/api/try", body)
+        assert (refused.status, set(refused.tree)) == (400, {"error"}), body
+    assert log_of(board).head().sequence == 0
+
+
+READ = {
+    "git push": {"kind": "command", "command": "git push"},
+    "read src/a b.py": {"kind": "read", "path": "src/a b.py"},
+    "https://example.com/a": {"kind": "url", "url": "https://example.com/a"},
+    "env HOME": {"kind": "env", "name": "HOME"},
+    "env A=1 make": {"kind": "command", "command": "env A=1 make"},
+    'call gh make {"a": 1}': {"kind": "call", "server": "gh", "tool": "make", "arguments": {"a": 1}},
+    '{"kind": "env", "name": "A"}': {"kind": "env", "name": "A"},
+}
+
+
+@pytest.mark.parametrize("text", READ)
+def test_what_a_person_types_is_read_as_an_action(text: str) -> None:
+    assert read_action(text) == READ[text]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "{", "[1]x{", "call gh make {"])
+def test_what_is_neither_is_an_error_or_a_command(text: str) -> None:
+    if text.startswith("["):
+        assert read_action(text)["kind"] == "command"
+    else:
+        with pytest.raises(InputError):
+            read_action(text)
+
+
+def test_pages_of_records_go_back_and_forth(board: Room) -> None:
+    log = log_of(board)
+    for number in range(120):
+        log.append(decided(f"agent{number % 2}", action={"kind": "command", "command": f"make n{number}."}))
+    first = board.ask("GET", "/activity").body.decode()
+    assert ("make n119." in first, "make n70." in first, "make n69." in first) == (True, True, False)
+    assert "Newer" not in first
+    older = re.search(r'href="(/activity\?before=\d+)"[^>]*>Older', first)
+    assert older is not None
+    second = board.ask("GET", older[1]).body.decode()
+    assert ("make n69." in second, "make n20." in second, "make n19." in second) == (True, True, False)
+    newer = re.search(r'href="(/activity\?after=\d+)"[^>]*>Newer', second)
+    assert newer is not None
+    assert "make n119." in board.ask("GET", newer[1]).body.decode()
+    chosen = board.ask("GET", "/activity?agent=agent1&search=n11").body.decode()
+    assert set(re.findall(r"make n(\d+)\.", chosen)) == {"11", "111", "113", "115", "117", "119"}
+
+
+def test_the_policy_page_has_rules_layers_and_groups(board: Room) -> None:
+    (board.root / "byleave.toml").write_text('[[rules]]\nallow = { command = "<b>" }\n')
+    board.command("git push")
+    page = board.ask("GET", "/policy").body.decode()
+    for text in ("deny git push", "allow git status", "not trusted yet", "&lt;b&gt;", "read_only_git"):
+        assert text in page, text
+    assert "<b>" not in page
+
+
+def test_the_change_of_a_file_is_a_difference() -> None:
+    edit = {"file_path": "a", "old_string": "one\ntwo", "new_string": "one\n\x1bthree"}
+    assert change_in(edit, {}) == ["@@ -1,2 +1,2 @@", " one", "-two", "+\\x1bthree"]
+    assert change_in({"file_path": "a", "content": "x\n"}, {"a": "y\n"})[1:] == ["-y", "+x"]
+    assert change_in({"file_path": "a"}, {}) == change_in(None, {}) == []
+
+
+def test_a_fact_keeps_every_character_that_a_yes_covers() -> None:
+    facts = dict(facts_of({"kind": "call", "server": "s", "arguments": {"b": "x" * 9000}, "agent": "a"}))
+    assert "x" * 9000 in facts["arguments"]
+
+
+@given(st.text(), st.text())
+def test_no_text_becomes_markup(name: str, value: str) -> None:
+    made = tag("p", value, title=name)
+    found = Elements(made)
+    assert (found.names, found.attributes) == ({"p"}, {"title"})
+
+
+@given(st.lists(st.tuples(st.text(max_size=8), st.integers(0, 10**6)), max_size=5))
+def test_charts_have_their_figures_as_text(rows: list[tuple[str, int]]) -> None:
+    days = [(f"2026-01-{number + 1:02}", {"allow": count, "deny": 1}) for number, (_name, count) in enumerate(rows)]
+    for made in (days_chart(days), share_chart(rows, "x"), bar_list([(name, "", n) for name, n in rows], "none")):
+        assert all(str(count) in made for _name, count in rows)
+        assert "<script" not in made
+
+
+def test_no_question_of_an_agent_keeps_the_others_from_being_shown(board: Room) -> None:
+    board.command("npm ci")
+    approvals = Workspace(str(board.root)).approvals
+    deep: Any = []
+    for _ in range(300):
+        deep = [deep]
+    odd: list[dict[str, Any]] = [
+        {"action": {"kind": "read", "path": "a\ud800b"}, "verdict": {"reason": "\ud800"}, "exact": True},
+        {"action": {"kind": "call", "server": "s", "arguments": deep}, "verdict": {"because": "x", "parts": [1]}},
+        {"action": {"kind": 5}, "verdict": [], "agent": ["x"], "door": 7},
+        {"action": "x"},
+    ]
+    for number, asked in enumerate(odd):
+        key = f"{number:064}"
+        stamp = "2026-01-01T00:00:00Z" if number == 3 else now()
+        words = {"kind": "action", "subject": "s\ud800", "session": "default", "status": PENDING, "now": stamp}
+        approvals.remember(key, asked=asked, **words)
+    found = board.ask("GET", "/api/pending")
+    assert found.status == 200
+    assert "npm ci" in [each["view"]["subject"] for each in found.tree["pending"]]
+    assert board.ask("GET", "/").status == 200
+
+
+@pytest.mark.parametrize("path", [".", "/dev/zero", "/proc/self/mem", "none", "src/\x00x", "x" * 5000])
+def test_a_question_about_any_path_is_shown(board: Room, path: str) -> None:
+    store = Questions(Workspace(str(board.root)).approvals.directory)
+    asked = AskedAction("k" * 64, {"kind": "update", "path": path}, {"decision": "ask"})
+    later = "2999-01-01T00:00:00Z"
+    store.put(
+        StoredQuestion(
+            str(board.root), "hook", "default", "a", "default", "why", (asked,), now(), later, this_process(),
+            {"file_path": path, "content": "x"},
+        )
+    )  # fmt: skip
+    (found,) = board.pending()
+    assert found["status"] == "pending"
+
+
+@pytest.mark.parametrize(
+    "query", ["agent=%5B", "agent=%2A%5B%5D", "search=%00%ff%5B", "decision=x", "before=0", "session=%3C"]
+)
+def test_any_filter_is_answered(board: Room, query: str) -> None:
+    log_of(board).append(decided("[x"))
+    assert board.ask("GET", f"/activity?{query}").status == 200
+
+
+@pytest.mark.parametrize(
+    "text", ["read a\x00b", "read " + "x" * 100_000, "https://[::1", "call", "\x1b", "a" * 100_000, "read ../../etc"]
+)
+def test_anything_can_be_tried(board: Room, text: str) -> None:
+    found = board.ask("POST", "/api/try", {"text": text})
+    assert found.status in (200, 400), found.body
