@@ -16,7 +16,7 @@ from byleave.core.fs_rules import FsTarget
 from byleave.core.policy import CompiledPolicy
 from byleave.policy.load import Workspace
 
-PAIRS = amounts.of(3000, 20)
+PAIRS = amounts.of(3000, 10)
 Tree = dict[str, Any]
 Placed = tuple[Action, tuple[FsTarget, ...]]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from amounts import some
 from byleave.analysis.findings import CODES, SEVERITIES
 from command import at_terminal, byleave
 
@@ -165,8 +166,14 @@ def test_an_agent_cannot_run_it(project: Path) -> None:
     assert byleave("check", "command", "byleave policy lint --fix --yes", cwd=project).code == 20
 
 
-@pytest.mark.parametrize("flags", [(), ("--strict",), ("--for", "claude-code")], ids=" ".join)
-@pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.iterdir() if path.is_dir()))
+VARIANTS = [(), ("--strict",), ("--for", "claude-code")]
+KINDS = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
+WRITTEN = some([(kind, flags) for kind in KINDS for flags in VARIANTS], every=2)  # each kind, and each variant
+
+
+@pytest.mark.parametrize(
+    ("sample", "flags"), WRITTEN, ids=lambda each: each if isinstance(each, str) else " ".join(each)
+)
 def test_what_init_writes_has_nothing_worse_than_notes(
     sample: str, flags: tuple[str, ...], own_home: Path, tmp_path: Path
 ) -> None:

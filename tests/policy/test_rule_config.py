@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import amounts
+from byleave import compile_policy
 from byleave.errors import ConfigErrors
 from byleave.policy.load import Workspace
 from core.test_rule_properties import lines, rules
@@ -287,3 +288,20 @@ def test_the_reason_is_shown_with_an_ask_and_a_deny_only(scene: Scene) -> None:
         scene.say("user", f'[[rules]]\n{outcome} = {{ command = "ls" }}\nwhy = "because I say so"\n')
         verdict = scene.load().decide({"kind": "command", "command": "ls"})
         assert ("because I say so" in verdict.reason) is shown
+
+
+EMPTY_LISTS = {
+    "an allow of no command": ({"allow": {"command": []}}, "ask"),
+    "an allow of no subcommand": ({"allow": {"command": "git", "subcommand": []}}, "ask"),
+    "one alternative that is empty": ({"allow": {"any": [{"command": []}, {"command": "ls"}]}}, "ask"),
+    "an allow of all but none": ({"allow": {"not": {"command": []}}}, "ask"),
+    "an allow behind two inversions": ({"allow": {"not": {"not": {"command": []}}}}, "ask"),
+    "a deny of no command": ({"deny": {"command": []}}, "deny"),
+    "a deny of all but none": ({"deny": {"not": {"command": []}}}, "deny"),
+}
+
+
+@pytest.mark.parametrize(("rule", "decision"), EMPTY_LISTS.values(), ids=EMPTY_LISTS.keys())
+def test_an_empty_list_has_the_stricter_reading(rule: dict[str, Any], decision: str, tmp_path: Path) -> None:
+    policy = compile_policy({"rules": [rule]}, root=str(tmp_path))
+    assert policy.decide({"kind": "command", "command": "git push"}).decision.word == decision

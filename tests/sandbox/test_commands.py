@@ -147,7 +147,8 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
     place = tmp_path_factory.mktemp("tried")
     (place / "ws").mkdir()
     shutil.copy(commands_attempts.__file__, place / "ws/attempts.py")
-    done = inside(place / "ws", PYTHON, "attempts.py", options=access_file(place, TRIAL), env=USUAL)
+    env = {**USUAL, "BYLEAVE_HOME": str(place / "byleave")}  # made once, before any test has a home of its own
+    done = inside(place / "ws", PYTHON, "attempts.py", options=access_file(place, TRIAL), env=env)
     assert done.code == 0, done
     told = json.loads(done.out)
     assert told["was run for us"]

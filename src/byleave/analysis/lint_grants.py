@@ -203,10 +203,7 @@ def _empty_keys(table: Mapping[str, Any]) -> Iterator[str]:
 
 def _empty(key: str, source: str) -> Finding:
     rule = f"allow {key} = []"
-    if key == "command":
-        message = "an empty list of commands does not mean none: the rule matches every command"
-        return Finding("empty_allow", ERROR, rule, source, message, "name the commands, or remove the rule")
-    if key in ("subcommand", "flags"):
+    if key == "flags":
         message = f"an empty list of {key} narrows nothing: the rule matches the program with anything"
         return Finding("empty_allow", WARNING, rule, source, message, f"name what is meant, or leave {key} out")
     if key == "args":

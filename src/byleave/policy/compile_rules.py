@@ -68,6 +68,7 @@ class RuleCompiler:
         self._directory = directory
         self._home = home
         self._read_line = read_line
+        self._inverted = 0  # tables of `not` around the one that is compiled
 
     def rule(self, item: Item) -> CompiledRule | None:
         """Return the compiled rule, None if it has a problem."""
@@ -133,8 +134,8 @@ class RuleCompiler:
         if args is not None and "**" in args[:-1]:
             self._problem(item, (*at, "args"), '"**" may only be the last word', "put it last")
         return CommandMatcher(
-            names=_words(table.get("command", ())),
-            subcommands=_words(table.get("subcommand", ())),
+            names=self._listed(table, "command", item),
+            subcommands=self._listed(table, "subcommand", item),
             flags=_words(table.get("flags", ())),
             args=None if args is None else tuple(args),
             operands=table.get("operands"),
@@ -142,6 +143,15 @@ class RuleCompiler:
             any_options=table.get("options") == "any",
             piped_to_shell=bool(table.get("piped_to_shell")),
         )
+
+    def _listed(self, table: Mapping[str, Any], key: str, item: Item) -> tuple[str, ...]:
+        """Return the names that a key lists. An empty list has the stricter reading: none in an allow, else any.
+
+        Behind a `not` it is the other way round. No program has the empty name.
+        """
+        words = _words(table.get(key, ()))
+        means_none = ("allow" in item.tree) is (self._inverted % 2 == 0)
+        return ("",) if means_none and key in table and not words else words
 
     def _text(self, table: Mapping[str, Any], at: At, item: Item) -> Matcher | None:
         if "text" not in table:
@@ -286,7 +296,9 @@ class RuleCompiler:
                     self._problem(item, (*at, key), f"{key} is empty", "list at least one matcher")
                 found.append(combine(kept))
         if "not" in table:
+            self._inverted += 1
             inverted = self._table(table["not"], (*at, "not"), item)
+            self._inverted -= 1
             if inverted is not None:
                 found.append(Not(inverted))
         return None if not found else found[0] if len(found) == 1 else All(tuple(found))
