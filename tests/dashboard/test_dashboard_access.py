@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from byleave.core.self_protection import changes_trust
 from byleave.dashboard.access import Access
+from byleave.dashboard.socket_holders import Process, holders_of, holds
+from byleave.net.peers import address_of, owner_of
 from command import byleave
 from dashboard.dashboard_scene import Room
 
@@ -41,7 +44,22 @@ def test_a_token_in_a_programs_words_is_good_for_a_short_time() -> None:
     access = Access("127.0.0.1", 1, lambda: now[0])
     address = urlsplit(access.new_address(5.0))
     now[0] = 6.0
-    assert access.redeem(address.query) is None
+    assert access.redeem(address.query, frozenset) is None
+
+
+def test_the_printed_address_is_good_for_ten_minutes() -> None:
+    now = [0.0]
+    access = Access("127.0.0.1", 1, lambda: now[0])
+    first, second = urlsplit(access.new_address()), urlsplit(access.new_address())
+    now[0] = 599.0
+    assert access.redeem(first.query, frozenset) is not None
+    now[0] = 601.0
+    assert access.redeem(second.query, frozenset) is None
+
+
+@pytest.mark.parametrize("more", ["&a=1" * 9, "&a=1" * 5000, "%ff" * 100, "&token=" + "x" * 4000])
+def test_no_query_of_a_sign_in_makes_the_dashboard_fail(served: Room, more: str) -> None:
+    assert 400 <= served.ask("GET", f"/?token=x{more}").status < 500
 
 
 def test_every_page_is_served_to_the_browser_that_signed_in(board: Room) -> None:
@@ -61,6 +79,7 @@ def test_every_page_is_served_to_the_browser_that_signed_in(board: Room) -> None
         {"Origin": "http://127.0.0.1:1"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": ""},
     ],
     ids=str,
 )
@@ -96,6 +115,81 @@ def test_the_dashboard_listens_on_an_address_of_its_own(served: Room) -> None:
     host = urlsplit(served.url).hostname or ""
     assert host.startswith("127.")
     assert host != "127.0.0.1"
+
+
+STEAL = """
+import http.client, json, re, sys
+host, port, cookie, token, id_ = sys.argv[1:]
+found = []
+for method, path, more in [
+    *[("GET", path, {}) for path in ("/", "/approvals", "/app.js", "/api/pending", "/?token=x")],
+    ("POST", f"/api/pending/{id_}", {"X-Byleave-Token": token, "Origin": f"http://{host}:{port}"}),
+]:
+    line = http.client.HTTPConnection(host, int(port), timeout=20)
+    line.request(method, path, '{"answer": "once"}' if method == "POST" else None, {"Cookie": cookie, **more})
+    reply = line.getresponse()
+    found.append([reply.status, token in reply.read().decode()])
+print(json.dumps(found))
+"""
+
+
+def test_a_stolen_cookie_gets_nothing_from_another_process(board: Room) -> None:
+    """Browsers send a cookie to every port of an address, so a server of an agent's at another port may learn it."""
+    board.command("npm ci")
+    (question,) = board.pending()
+    where = urlsplit(board.url)
+    words = [str(where.hostname), str(where.port), board.cookie, board.token, question["id"]]
+    done = subprocess.run([sys.executable, "-c", STEAL, *words], capture_output=True, check=True, timeout=60)
+    assert json.loads(done.stdout) == [[401, False]] * 6
+    assert [each["status"] for each in board.pending()] == ["pending"]
+
+
+def test_a_process_keeps_its_sign_in_over_connections_and_hands_it_on_by_fork(board: Room) -> None:
+    where = urlsplit(board.url)
+    line = socket.create_connection((str(where.hostname), where.port or 0), timeout=20)
+    asked = f"GET /api/summary HTTP/1.1\r\nHost: {where.netloc}\r\nCookie: {board.cookie}\r\n\r\n"
+    send = f"import socket; socket.socket(fileno={line.fileno()}).sendall({asked.encode()!r})"
+    subprocess.run([sys.executable, "-c", send], check=True, timeout=20, pass_fds=[line.fileno()])
+    with line:
+        assert line.recv(1 << 16).startswith(b"HTTP/1.1 200")
+
+
+def test_each_sign_in_has_a_token_of_its_own(board: Room) -> None:
+    other = Room(board.root, board.home, board.dashboard.access.new_address(), board.dashboard).sign_in()
+    assert other.token not in ("", board.token)
+    assert other.ask("POST", "/api/try", {"text": "ls"}).status == 200
+    assert other.ask("POST", "/api/try", {"text": "ls"}, fields={"X-Byleave-Token": board.token}).status == 403
+
+
+def test_an_unknown_process_gets_the_token_in_its_first_page_only(
+    served: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("byleave.dashboard.server.holders_of", lambda _inode: frozenset())
+    board = served.sign_in()
+    assert board.token
+    assert 'name="byleave-token" content="" data-keep' in board.ask("GET", "/approvals").body.decode()
+    assert board.ask("POST", "/api/try", {"text": "ls"}).status == 200
+
+
+def test_the_process_at_the_other_end_is_found_by_its_socket() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        name = server.getsockname()
+        code = f"import socket, sys; line = socket.create_connection({name!r}); sys.stdin.read()"
+        with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as client:
+            line, peer = server.accept()
+            with line:
+                owner = owner_of(address_of(peer), address_of(name))
+                assert owner is not None
+                found = holders_of(owner.inode)
+                assert [each.pid for each in found] == [client.pid]
+                (one,) = found
+                assert holds(one, owner.inode)
+                assert not holds(Process(one.pid, one.started + 1), owner.inode)
+                assert not holds(Process(os.getpid(), one.started), owner.inode)
+                assert holders_of(0) == frozenset()
+            client.communicate(b"", timeout=20)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

@@ -5,9 +5,12 @@ One browser serves all tests. Pictures of the pages are kept where BYLEAVE_PICTU
 
 import json
 import os
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -161,12 +164,77 @@ def test_two_windows_show_the_same_and_the_first_answer_counts(page: Page, serve
     other.close()
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["known process", "unknown process"])
+def test_answering_works_after_a_reload_and_in_two_windows(
+    served: Room, chromium: Browser, monkeypatch: pytest.MonkeyPatch, *, known: bool
+) -> None:
+    if not known:
+        monkeypatch.setattr("byleave.dashboard.server.holders_of", lambda _inode: frozenset())
+    first = chromium.open(served.url)
+    first.until("location.href.endsWith('/')")
+    second = chromium.open(f"{served.origin}/approvals")
+    for text in ("npm one", "npm two"):
+        served.command(text)
+    visit(first, served, "/approvals")
+    for each in (first, second):
+        each.send("Page.reload")
+        each.until("document.querySelectorAll('.question').length === 2")
+    assert bool(first.evaluate("document.querySelector('meta[name=byleave-token]').content")) is known
+    assert bool(first.evaluate("localStorage.length")) is not known
+    first.click("Allow once")
+    second.until("document.querySelectorAll('.question').length === 1")
+    second.click("Deny")
+    first.until("document.body.innerText.includes('Nothing waits for you')")
+    if not known:
+        first.evaluate("localStorage.clear()")
+        visit(first, served, "/try")
+        first.until("document.getElementById('banner').innerText.includes('byleave dashboard')")
+    for each in (first, second):
+        assert each.complaints() == []
+        each.close()
+
+
+def test_a_server_at_another_port_that_learns_the_cookie_cannot_use_it(served: Room, chromium: Browser) -> None:
+    """A development server that listens at every address is also at the dashboard's, and cookies know no ports."""
+    where = urlsplit(served.url)
+    learned: list[str] = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            learned.extend(value for value in [self.headers.get("Cookie")] if value)
+            script = f"fetch('{served.origin}/approvals', {{credentials: 'include'}})"
+            body = f"<script>{script}.catch(() => 0).then(() => document.title = 'done')</script>".encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_words: object) -> None:
+            pass
+
+    page = chromium.open(served.url, alone=True)
+    page.until("location.href.endsWith('/')")
+    with ThreadingHTTPServer((str(where.hostname), 0), Server) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        page.go(f"http://{where.hostname}:{server.server_port}/")
+        page.until("document.title === 'done'")
+        page.close()
+        server.shutdown()
+        thread.join()
+    assert learned
+    served.cookie = learned[0]
+    reply = served.ask("GET", "/approvals")  # this process is not the browser
+    assert (reply.status, b"byleave-token" in reply.body) == (401, False)
+    assert b"byleave dashboard" in reply.body
+
+
 def test_a_page_says_when_its_dashboard_was_started_again(chromium: Browser, tmp_path: Path, own_home: Path) -> None:
     with room(tmp_path, own_home) as first:
         page = chromium.open(first.url, alone=True)
         page.until("location.href.endsWith('/')")
         page.go(f"{first.origin}/approvals")
-        first.dashboard.access._cookies.clear()  # noqa: SLF001 -- as a new process at the same address has none
+        first.dashboard.access.sign_out_all()  # as a new process at the same address knows no cookie
         page.until("document.getElementById('banner').innerText.includes('not signed in any more')")
     page.until("document.getElementById('banner').innerText.includes('does not answer')")
     page.close()

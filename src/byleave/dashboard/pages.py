@@ -41,13 +41,14 @@ _LONGEST_FIELD = 20_000  # characters of one field of a record; the audit log ha
 
 
 class Frame(Struct, frozen=True):
-    """What is around every page."""
+    """What is around every page. `keep`: later pages have no token, so that the browser has to keep this one."""
 
     token: str
     path: str
     query: Mapping[str, str]
     workspaces: Sequence[tuple[str, str]]
     chosen: str
+    keep: bool = False
 
 
 def page(frame: Frame, title: str, body: Markup) -> Markup:
@@ -58,7 +59,7 @@ def page(frame: Frame, title: str, body: Markup) -> Markup:
         tag("title", f"{title} · byleave"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="byleave-token", content=frame.token),
+        tag("meta", name="byleave-token", content=frame.token, data_keep=frame.keep),
         tag("link", rel="icon", href="/icon.svg", type="image/svg+xml"),
         tag("link", rel="stylesheet", href="/style.css"),
         tag("script", src="/app.js", defer=True),
@@ -115,7 +116,9 @@ def _short(root: str) -> str:
 
 def signed_out(problem: str) -> Markup:
     """Return what a browser gets that has neither a cookie nor a token."""
-    said = problem or "Open the address that `byleave dashboard` prints in your terminal. It works once."
+    said = (
+        problem or "Open the address that `byleave dashboard` prints in your terminal. It works once, for ten minutes."
+    )
     body = tag("body", tag("h1", "Not signed in"), tag("p", said))
     return Markup(f"<!doctype html>{tag('html', tag('head', tag('title', 'byleave')), body, lang='en')}")
 

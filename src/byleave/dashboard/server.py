@@ -5,8 +5,8 @@
     POST /api/pending/ID  /api/try                           JSON; the only requests that change something
 
 Requests are read by the gateway's own HTTP server (`net.http_server`). Every one is checked before it is answered: the
-owner of its socket, `Host`, `Origin`, the cookie (`access`). What takes longer than a moment is done in one thread, so
-that pages and answers never see each other half done.
+owner of its socket, `Host`, `Origin`, the cookie (`access`), and that the process which signed in holds the socket.
+What takes longer than a moment is done in one thread, so that pages and answers never see each other half done.
 
 Start at `serve_dashboard`.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import socket
 import time
@@ -22,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -29,6 +31,7 @@ from byleave.dashboard import pages
 from byleave.dashboard.access import Access
 from byleave.dashboard.content import Content
 from byleave.dashboard.pending import CHOICES, Refusal
+from byleave.dashboard.socket_holders import holders_of, holds
 from byleave.errors import ByleaveError, ConfigErrors, InputError, StateError
 from byleave.net.http_admission import ServerLimits
 from byleave.net.http_server import HttpServer
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from byleave.dashboard.access import SignedIn
     from byleave.dashboard.machine import Machine
     from byleave.net.http_server_exchange import CallerConnection, Work
     from byleave.net.peers import PeerAddress
@@ -92,6 +96,8 @@ class Dashboard:
             for path, (name, kind) in _ASSETS.items()
         }
         self.access = Access("", 0, clock)
+        # Whose cookie a connection may carry: looked up once for each connection.
+        self._proven: WeakKeyDictionary[CallerConnection, SignedIn] = WeakKeyDictionary()
 
     def open_at(self, address: PeerAddress) -> None:
         """Begin to answer at an address; from now on questions are held for us."""
@@ -130,7 +136,10 @@ class Dashboard:
 
     def admit(self, connection: CallerConnection) -> BadRequest | None:
         """Turn other users of this machine away."""
-        return None if connection.is_ours else BadRequest("this dashboard is another user's", status=403)
+        owner = connection.owner
+        if connection.is_ours and owner is not None and owner.uid == os.geteuid():
+            return None
+        return BadRequest("this dashboard is another user's", status=403)
 
     def screen(self, exchange: Exchange, _length: int | None) -> None:
         """Refuse a request before its body is read."""
@@ -142,7 +151,7 @@ class Dashboard:
         if head.method == "GET" and head.path == "/" and "token=" in head.query:
             self._sign_in(exchange)
             return None
-        if self._refuse_strangers(exchange):
+        if self._refuse_strangers(exchange) is None:
             return None
         exchange.connection.belongs_to("browser")
         self._seen_at = self._looked_at = self._clock()
@@ -176,10 +185,12 @@ class Dashboard:
 
     def _sign_in(self, exchange: Exchange) -> None:
         """Give a browser its cookie for a token, and take the token out of its address."""
-        problem = self.access.problem_of("GET", exchange.head.fields)
-        cookie = None if problem else self.access.redeem(exchange.head.query)
+        head, inode = exchange.head, _inode(exchange.connection)
+        problem = self.access.problem_of("GET", head.fields)
+        cookie = None if problem else self.access.redeem(head.query, lambda: holders_of(inode))
         if cookie is None:
-            if not problem and self.access.is_signed_in(exchange.head.fields):  # the same address once more
+            known = None if problem else self.access.signed_in(head.fields)
+            if known is not None and self._is_same(exchange.connection, known):  # the same address once more
                 exchange.reply(303, fields=_SECURE + b"Location: /\r\n")
                 return
             self._unauthorized(exchange, problem)
@@ -187,16 +198,31 @@ class Dashboard:
         exchange.connection.belongs_to("browser")
         exchange.reply(303, fields=_SECURE + f"Location: /\r\nSet-Cookie: {cookie}\r\n".encode())
 
-    def _refuse_strangers(self, exchange: Exchange) -> bool:
-        """Refuse a request that is not one of a browser that was signed in; return whether it was."""
+    def _refuse_strangers(self, exchange: Exchange) -> SignedIn | None:
+        """Return the browser that a request comes from; one of any other program is refused here."""
         head = exchange.head
-        if not self.access.is_signed_in(head.fields):
+        known = self.access.signed_in(head.fields)
+        if known is None:
             self._unauthorized(exchange, "")
-            return True
-        problem = self.access.problem_of(head.method, head.fields)
+            return None
+        if not self._is_same(exchange.connection, known):
+            self._unauthorized(exchange, _ANOTHER)
+            return None
+        problem = self.access.problem_of(head.method, head.fields, known.token)
         if problem:
             self._error(exchange, 403, problem)
-        return bool(problem)
+            return None
+        return known
+
+    def _is_same(self, connection: CallerConnection, known: SignedIn) -> bool:
+        """Whether a connection is of the process that signed in, as far as that one is known."""
+        if not known.processes or self._proven.get(connection) is known:
+            return True
+        inode = _inode(connection)
+        if not any(holds(each, inode) for each in known.processes):
+            return False
+        self._proven[connection] = known
+        return True
 
     def _unauthorized(self, exchange: Exchange, problem: str) -> None:
         if exchange.head.path.startswith("/api/"):
@@ -230,7 +256,10 @@ class Dashboard:
     def _page(self, exchange: Exchange) -> tuple[int, bytes, str]:
         query = _query(exchange.head.query)
         made = self._content.page(exchange.head.path, query)
-        nav = pages.Frame(self.access.page_token, exchange.head.path, query, made.workspaces, made.chosen)
+        known = self.access.signed_in(exchange.head.fields)
+        token = known.page_token() if known is not None else ""
+        keep = known is not None and not known.processes
+        nav = pages.Frame(token, exchange.head.path, query, made.workspaces, made.chosen, keep)
         return made.status, pages.page(nav, made.title, made.body).encode("utf-8", "backslashreplace"), _HTML
 
     def _pending(self, _exchange: Exchange) -> tuple[int, bytes, str]:
@@ -267,6 +296,7 @@ class Dashboard:
         return _json(self._content.try_action(action, _query(exchange.head.query)))
 
 
+_ANOTHER = "This sign-in belongs to another program. To sign in here, run `byleave dashboard` and open what it prints."
 _HTML, _JSON = "text/html; charset=utf-8", "application/json"
 _ONE = "/api/pending/"
 _ROUTES: dict[str, tuple[str, Callable[[Dashboard, Exchange], tuple[int, bytes, str]]]] = {
@@ -276,6 +306,11 @@ _ROUTES: dict[str, tuple[str, Callable[[Dashboard, Exchange], tuple[int, bytes, 
     "/api/summary": ("GET", Dashboard._summary),  # noqa: SLF001
     "/api/try": ("POST", Dashboard._try),  # noqa: SLF001
 }
+
+
+def _inode(connection: CallerConnection) -> int:
+    """Return the number of the socket at the other end; 0 if it is not known."""
+    return 0 if connection.owner is None else connection.owner.inode
 
 
 def _query(text: str) -> Query:

@@ -1,7 +1,19 @@
 // Shows questions and decisions as they come, and sends answers. Texts are set as text, never as HTML.
 "use strict";
 
-const token = document.querySelector('meta[name="byleave-token"]').content;
+// The token that answers need. Where the server cannot tell the browser's process from others, it is in the first page
+// only: it is kept for the pages of this very address and port, which no other server can read.
+const KEPT = "byleave-token";
+function readToken() {
+  const meta = document.querySelector('meta[name="byleave-token"]');
+  if (!meta.hasAttribute("data-keep")) return meta.content;
+  try {
+    if (meta.content) localStorage.setItem(KEPT, meta.content);
+    return meta.content || localStorage.getItem(KEPT) || "";
+  } catch { return meta.content; }
+}
+const token = readToken();
+const SIGN_IN = "Run `byleave dashboard` and open the address that it prints.";
 const MOST_ROWS = 1000;
 const PERIOD = 1000; // milliseconds between two looks
 
@@ -23,6 +35,7 @@ function badge(word) {
 }
 
 async function call(path, body) {
+  if (body !== undefined && !token) throw new Error(`this page may look, but not answer. ${SIGN_IN}`);
   const options = body === undefined ? {} : {
     method: "POST",
     headers: { "Content-Type": "application/json", "X-Byleave-Token": token },
@@ -37,10 +50,14 @@ async function call(path, body) {
 
 const banner = document.getElementById("banner");
 function connected(error) {
-  if (!error) { banner.hidden = true; return; }
+  if (!error) {
+    banner.hidden = Boolean(token);
+    if (!token) banner.textContent = `This page may look, but not answer. ${SIGN_IN}`;
+    return;
+  }
   banner.hidden = false;
   banner.textContent = error.status === 401
-    ? "You are not signed in any more: the dashboard was started again. Open the address that it prints."
+    ? `You are not signed in any more. ${SIGN_IN}`
     : error.status ? `The dashboard says: ${error.message}` : "The dashboard does not answer. It may have been ended.";
 }
 
