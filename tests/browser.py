@@ -91,17 +91,17 @@ class Page:
     """One page of a browser."""
 
     def __init__(self, browser: Browser, session: str, target: str) -> None:
-        self._browser = browser
+        self.browser = browser
         self._session = session
         self._target = target
 
     def close(self) -> None:
         """Close it."""
-        self._browser.send("Target.closeTarget", targetId=self._target)
+        self.browser.send("Target.closeTarget", targetId=self._target)
 
     def send(self, method: str, /, **params: Any) -> dict[str, Any]:
         """Call a method of the protocol for this page."""
-        return self._browser.send(method, self._session, **params)
+        return self.browser.send(method, self._session, **params)
 
     def go(self, address: str) -> None:
         """Load an address, and wait until it is there."""
@@ -177,7 +177,7 @@ class Page:
         """Return what the console says: errors of scripts, and what the content security policy has blocked."""
         self.evaluate("1")
         found = []
-        for event in self._browser.events:
+        for event in self.browser.events:
             if event.get("sessionId") != self._session:
                 continue
             params = event.get("params", {})

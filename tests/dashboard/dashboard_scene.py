@@ -19,6 +19,8 @@ from byleave.dashboard.server import Dashboard, serve_dashboard
 from byleave.hooks.event_reader import Hook
 from byleave.hooks.hook import respond
 from byleave.policy.load import Workspace
+from byleave.store.approvals import now
+from byleave.store.questions import AskedAction, Questions, StoredQuestion, this_process
 
 RULES = """
 [defaults]
@@ -138,6 +140,24 @@ class Room:
         assert out, err
         tree: dict[str, Any] = json.loads(out)
         return tree
+
+
+def ask_about(
+    board: Room, *actions: AskedAction, given: dict[str, Any] | None = None, once: bool = False
+) -> StoredQuestion:
+    """Have this process hold a question open."""
+    question = StoredQuestion(
+        str(board.root), "hook", "default", "codex", "default", "why", actions, now(), "2999-01-01T00:00:00Z",
+        this_process(), given, once,
+    )  # fmt: skip
+    Questions(Workspace(str(board.root)).approvals.directory).put(question)
+    return question
+
+
+def ask_to_write(board: Room, path: str, content: str) -> StoredQuestion:
+    """Have this process ask whether a file may be written."""
+    asked = AskedAction("k" * 64, {"kind": "update", "path": path}, {"decision": "ask"})
+    return ask_about(board, asked, given={"file_path": path, "content": content})
 
 
 @contextmanager

@@ -17,7 +17,8 @@ import pytest
 from browser import MISSING, PROGRAM, Browser, Page, browser
 from byleave.policy.load import Workspace
 from byleave.store.audit.log import AuditLog
-from dashboard.dashboard_scene import Room, room
+from byleave.store.questions import AskedAction
+from dashboard.dashboard_scene import Room, ask_about, ask_to_write, room
 
 if PROGRAM is None:
     pytest.skip(MISSING, allow_module_level=True)
@@ -49,6 +50,18 @@ def seen(page: Page) -> list[str]:
     """Return what each question on the page is about."""
     found: list[str] = page.evaluate("[...document.querySelectorAll('.question .subject')].map(e => e.innerText)")
     return found
+
+
+def answer_by_key(page: Page, key: str) -> None:
+    """Press a key once the question has been there for long enough to be answered."""
+    page.until("document.querySelector('.question.current button')?.disabled === false")
+    page.key(key)
+
+
+def waiting(served: Room) -> list[dict[str, Any]]:
+    """Return the questions that can still be answered, as another sign-in sees them."""
+    other = Room(served.root, served.home, served.dashboard.access.new_address(), served.dashboard).sign_in()
+    return [each for each in other.pending() if each["status"] == "pending"]
 
 
 def kept(page: Page, name: str) -> None:
@@ -100,11 +113,11 @@ def test_questions_appear_by_themselves_and_keys_answer_them(page: Page, served:
     assert page.evaluate(current) == order[1]
     page.key("k")
     assert page.evaluate(current) == order[0]
-    page.key("a")
+    answer_by_key(page, "a")
     page.until("document.querySelectorAll('.question').length === 3")
-    page.key("s")
+    answer_by_key(page, "s")
     page.until("document.querySelectorAll('.question').length === 2")
-    page.key("d")
+    answer_by_key(page, "d")
     page.until("document.querySelectorAll('.question').length === 1")
     assert seen(page) == order[3:]
     assert "count" in page.evaluate("document.getElementById('waiting').className")
@@ -114,6 +127,62 @@ def test_questions_appear_by_themselves_and_keys_answer_them(page: Page, served:
     assert approvals == {order[0]: "approved", order[1]: "approved", order[2]: "revoked", order[3]: "revoked"}
 
 
+def test_a_key_typed_ahead_answers_no_question_that_has_just_come_up(page: Page, served: Room) -> None:
+    visit(page, served, "/approvals")
+    for text in ("npm one", "npm two", "npm three"):
+        served.command(text)
+    # Presses keys and buttons in the very moment in which a card is put in, or another one takes its place.
+    press = (
+        "document.dispatchEvent(new KeyboardEvent('keydown', {key: 'a'}));"
+        "document.querySelector('.question button[data-answer=once]')?.click();"
+    )
+    page.evaluate(f"new MutationObserver(() => {{ {press} }}).observe(list, {{childList: true}}), 1")
+    page.until("document.querySelectorAll('.question').length === 3")
+    page.until("document.querySelector('.question.current button').disabled === false")
+    assert len(waiting(served)) == 3
+    hold = "document.dispatchEvent(new KeyboardEvent('keydown', {key: 'd', repeat: true})), 1"
+    page.evaluate(hold)
+    answer_by_key(page, "d")  # and the next card is in its place, for which the keys above are pressed again
+    page.until("document.querySelectorAll('.question').length === 2")
+    page.evaluate(hold)
+    page.until("document.querySelector('.question.current button').disabled === false")
+    assert len(waiting(served)) == 2
+
+
+def test_a_question_that_changed_in_the_page_is_not_answered(page: Page, served: Room) -> None:
+    (served.root / "a.txt").write_text("one\n")
+    ask_to_write(served, "a.txt", "two\n")
+    visit(page, served, "/approvals")
+    page.until("document.querySelector('.diff')?.innerText.includes('-one')")
+    page.until("document.querySelector('.question button').disabled === false")
+    page.evaluate("window.held = fetch, window.fetch = (path, ...rest) => path === '/api/pending' "
+                  "? new Promise(() => 0) : held(path, ...rest), 1")  # fmt: skip
+    (served.root / "a.txt").write_text("three\n")
+    page.click("Allow once")
+    page.until("document.querySelector('.problem').innerText.includes('has changed since it was shown')")
+    assert len(waiting(served)) == 1
+    page.send("Page.reload")
+    page.until("document.querySelector('.diff')?.innerText.includes('-three')")
+    (refused,) = page.complaints()
+    assert "409" in refused
+    page.browser.events.clear()
+
+
+def test_every_action_of_a_question_has_its_kind_its_target_and_its_verdict(page: Page, served: Room) -> None:
+    ref = {"rule": "deny path b.txt", "source": "byleave.toml:9", "decision": "ask"}
+    ask_about(
+        served,
+        AskedAction("k" * 64, {"kind": "read", "path": "a.txt"}, {"decision": "allow", "because": []}),
+        AskedAction("l" * 64, {"kind": "delete", "path": "a.txt"}, {"decision": "ask", "because": [ref]}),
+    )
+    visit(page, served, "/approvals")
+    page.until("document.querySelectorAll('.question .action').length === 2")
+    first, second = page.evaluate("[...document.querySelectorAll('.question .action')].map(e => e.innerText)")
+    assert [word in first for word in ("1. read a file", "a.txt", "allow")] == [True] * 3
+    assert [word in second for word in ("2. delete a file", "a.txt", "ask", "deny path b.txt")] == [True] * 4
+    kept(page, "several")
+
+
 def test_every_button_is_there_and_the_rule_is_shown_before_it_is_written(page: Page, served: Room) -> None:
     hook = served.start_hook("cargo publish")
     visit(page, served, "/approvals")
@@ -121,9 +190,10 @@ def test_every_button_is_there_and_the_rule_is_shown_before_it_is_written(page: 
     names = page.evaluate("[...document.querySelectorAll('.question button')].map(e => e.innerText)")
     assert names == ["Allow once", "Allow for this session", "Always allow", "Deny", "Deny and tell the agent why"]
     before = (served.home / "config.toml").read_text()
-    page.key("w")
+    answer_by_key(page, "w")
     page.until("document.querySelector('.rule')?.innerText.includes('cargo')")
     assert (served.home / "config.toml").read_text() == before
+    page.until("/[0-9]+ other actions that were tried/.test(document.querySelector('.rulebox').innerText)")
     kept(page, "rule")
     page.click("Write this rule")
     assert served.said_by(hook)["decision"] == "allow"
@@ -290,6 +360,17 @@ def test_an_action_is_tried(page: Page, served: Room) -> None:
     page.click("Try")
     page.until("document.getElementById('verdict').innerText.includes('What would allow it?')")
     kept(page, "try")
+
+
+def test_findings_appear_on_the_policy_page_and_rules_that_never_decide_are_grey(page: Page, served: Room) -> None:
+    rules = (served.home / "config.toml").read_text()
+    (served.home / "config.toml").write_text(f'{rules}\n[[rules]]\nallow = {{ command = "npm", args = ["ci"] }}\n')
+    visit(page, served, "/policy")
+    page.until("document.querySelector('#findings li')")
+    assert "allow npm ci" in page.text("#findings")
+    grey = page.evaluate("[...document.querySelectorAll('tr.shadowed')].map(e => e.dataset.rule)")
+    assert grey == ["allow npm ci"]
+    kept(page, "policy")
 
 
 def test_activity_is_searched_and_leads_to_one_record(page: Page, served: Room) -> None:

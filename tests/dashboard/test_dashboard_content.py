@@ -1,6 +1,8 @@
 """What the dashboard says about decisions, records and the policy, whatever agents, files and servers are called."""
 
 import re
+import threading
+import time
 from html.parser import HTMLParser
 from typing import Any
 
@@ -10,14 +12,15 @@ from hypothesis import strategies as st
 
 from byleave.dashboard.charts import bar_list, days_chart, share_chart
 from byleave.dashboard.markup import tag
-from byleave.dashboard.question_view import change_in, facts_of
+from byleave.dashboard.question_view import change_in, difference, facts_of, notice_of
 from byleave.dashboard.try_text import read_action
 from byleave.errors import InputError
 from byleave.policy.load import Workspace
 from byleave.store.approvals import PENDING, now
 from byleave.store.audit.log import AuditLog
-from byleave.store.questions import AskedAction, Questions, StoredQuestion, this_process
-from dashboard.dashboard_scene import Room
+from byleave.store.questions import AskedAction
+from byleave.text import shown
+from dashboard.dashboard_scene import Room, ask_about, ask_to_write
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -167,6 +170,59 @@ def test_the_policy_page_has_rules_layers_and_groups(board: Room) -> None:
     assert "<b>" not in page
 
 
+def test_lint_findings_come_after_the_page_and_once_for_one_policy(board: Room) -> None:
+    (board.home / "config.toml").write_text('[[rules]]\nallow = { command = "<b>" }\n' * 2)
+    begin = time.monotonic()
+    assert board.ask("GET", "/policy").status == 200
+    assert time.monotonic() - begin < 1
+    found = board.ask("GET", "/api/lint")
+    assert found.status == 200
+    assert "duplicate" in [each["code"] for each in found.tree["findings"]]
+    begin = time.monotonic()
+    assert board.ask("GET", "/api/lint").tree == found.tree
+    assert time.monotonic() - begin < 1
+
+
+def test_a_policy_of_too_many_rules_is_left_to_the_command_line(board: Room) -> None:
+    (board.home / "config.toml").write_text('[[rules]]\nallow = { command = "a" }\n' * 501)
+    found = board.ask("GET", "/api/lint").tree
+    assert (found["findings"], "byleave policy lint" in found["problem"]) == ([], True)
+
+
+def test_pages_are_served_while_lint_is_at_work(board: Room) -> None:
+    (board.home / "config.toml").write_text(
+        "".join(f'[[rules]]\nallow = {{ command = "p{number}", args = ["a", "**"] }}\n' for number in range(60))
+    )
+    slow = threading.Thread(target=board.ask, args=("GET", "/api/lint"))
+    slow.start()
+    begin = time.monotonic()
+    assert board.ask("GET", "/approvals").status == 200
+    assert time.monotonic() - begin < 1
+    slow.join()
+
+
+def test_what_else_a_rule_would_allow_is_counted_as_learning_does(board: Room) -> None:
+    board.command("cargo publish --dry-run")
+    (question,) = board.pending()
+    found = board.ask("GET", f"/api/reach?id={question['id']}&seen={question['seen']}").tree["over_grant"]
+    assert set(found) == {"tried", "also_allowed", "examples"}
+    assert found["tried"] > 100
+    assert "cargo publish --dry-run" not in found["examples"]
+    assert board.ask("GET", f"/api/reach?id={question['id']}&seen=x").status == 400
+
+
+def test_trying_names_the_nearest_rule_and_the_plan_of_the_sandbox(board: Room) -> None:
+    (board.home / "config.toml").write_text(
+        '[shell]\nconfine = "auto"\n[[shell.access.net]]\nhost = "crates.io"\n'
+        '[[rules]]\nallow = { command = "cargo", args = ["fetch"] }\n[[rules]]\nallow = { command = "make" }\n'
+    )
+    near = board.ask("POST", "/api/try", {"text": "cargo fetch x"}).tree
+    assert near["verdict"]["nearest"]["rule"] == "allow cargo fetch"
+    assert "would allow it, but" in near["view"]["nearest"]
+    plan = board.ask("POST", "/api/try", {"text": "make"}).tree["view"]["plan"]
+    assert any("crates.io" in each["rule"] and each["family"] == "net" for each in plan)
+
+
 def test_the_change_of_a_file_is_a_difference() -> None:
     edit = {"file_path": "a", "old_string": "one\ntwo", "new_string": "one\n\x1bthree"}
     assert change_in(edit, {}) == ["@@ -1,2 +1,2 @@", " one", "-two", "+\\x1bthree"]
@@ -177,6 +233,77 @@ def test_the_change_of_a_file_is_a_difference() -> None:
 def test_a_fact_keeps_every_character_that_a_yes_covers() -> None:
     facts = dict(facts_of({"kind": "call", "server": "s", "arguments": {"b": "x" * 9000}, "agent": "a"}))
     assert "x" * 9000 in facts["arguments"]
+
+
+def test_no_field_of_a_tools_input_is_left_out() -> None:
+    given = {"kind": "x", "agent": "y", "schema": "DROP", "respelled": True, "data_b64": "ZQ==", "none": None, "no": ""}
+    assert [name for name, _value in facts_of(given)] == list(given)
+
+
+@pytest.mark.parametrize("line", ["++x; evil()", "-- evil", "--- a", "+++ b", "@@ -1 +1 @@", "\x0cnext"])
+def test_no_line_of_a_change_is_left_out_whatever_it_begins_with(line: str) -> None:
+    safe = "let x = 0;"
+    assert difference(f"{safe}\n", f"{safe}\n{line}\n")[1:] == [f" {safe}", f"+{shown(line)}"]
+    assert difference(f"{safe}\n{line}\n", f"{safe}\n")[1:] == [f" {safe}", f"-{shown(line)}"]
+
+
+def test_ends_of_lines_are_part_of_a_change() -> None:
+    assert difference("a\r\n", "a\n")[1:] == ["-a\\r", "+a"]
+    assert difference("a\n", "a")[1:] == [" a", "-"]
+
+
+def test_a_change_in_a_long_file_is_compared_and_a_long_change_says_what_is_not_shown() -> None:
+    lines = [f"line {number}" for number in range(5000)]
+    changed = [*lines[:4000], "new", *lines[4001:]]
+    found = difference("\n".join(lines), "\n".join(changed))
+    assert found[1:] == [" line 3998", " line 3999", "-line 4000", "+new", " line 4001", " line 4002"]
+    found = difference("", "\n".join(lines))
+    assert len(found) == 503
+    assert found[-1] == "@@ and 4500 more lines then, which are not shown @@"
+
+
+@given(st.text(alphabet="ab\n+-@ "), st.text(alphabet="ab\n+-@ "))
+def test_a_difference_leads_from_one_text_to_the_other(old: str, new: str) -> None:
+    lines = [line for line in difference(old, new) if not line.startswith("@@ ")]
+    for mark, text in (("-", old), ("+", new)):
+        changed = [line[1:] for line in lines if line.startswith(mark)]
+        rest = text.split("\n")
+        for line in changed:
+            assert line in rest
+            rest.remove(line)
+
+
+HEAVY = {
+    "100,000 lines": (
+        "\n".join(f"{number * 7 % 120}" for number in range(60_000)),
+        "\n".join(map(str, range(100_000))),
+    ),
+    "few different lines": ("\n".join("ab" * 100 + "a"), "\n".join("ba" * 249)),
+    "lines that repeat": (
+        "\n".join(f"{number % 120}" for number in range(480)),
+        "\n".join(f"{(number * 7 + number // 119) % 120}" for number in range(480)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_no_change_of_a_file_keeps_the_dashboard_busy(board: Room, name: str) -> None:
+    old, new = HEAVY[name]
+    (board.root / "a.txt").write_text(old)
+    ask_to_write(board, "a.txt", new)
+    begin = time.monotonic()
+    (found,) = board.pending()
+    assert board.ask("GET", "/approvals").status == 200
+    assert time.monotonic() - begin < 1
+    assert found["view"]["change"]
+
+
+def test_many_edits_are_bounded_and_say_so() -> None:
+    edits = [{"old_string": f"{number}", "new_string": f"{number}a"} for number in range(20_000)]
+    begin = time.monotonic()
+    lines = change_in({"file_path": "a", "edits": edits}, {})
+    assert time.monotonic() - begin < 1
+    assert lines[-1].endswith("more edits, which are not shown @@")
 
 
 @given(st.text(), st.text())
@@ -217,17 +344,20 @@ def test_no_question_of_an_agent_keeps_the_others_from_being_shown(board: Room) 
     assert board.ask("GET", "/").status == 200
 
 
+def test_a_notification_says_nothing_that_may_be_secret(board: Room) -> None:
+    def said(agent: str) -> str:
+        return notice_of(agent, (AskedAction("k", {"kind": "call", "server": "s3cret"}, {}),))
+
+    assert said("claude-code") == "claude-code wants to call a tool"
+    for name in ("sk-abc123", "a" * 200, "x\nlook: a=b", "<b>", ""):
+        assert said(name) == "an agent wants to call a tool"
+    ask_about(board, AskedAction("k" * 64, {"kind": "my-token-9", "x": 1}, {}))
+    assert board.pending()[0]["view"]["notice"] == "codex wants to do something"
+
+
 @pytest.mark.parametrize("path", [".", "/dev/zero", "/proc/self/mem", "none", "src/\x00x", "x" * 5000])
 def test_a_question_about_any_path_is_shown(board: Room, path: str) -> None:
-    store = Questions(Workspace(str(board.root)).approvals.directory)
-    asked = AskedAction("k" * 64, {"kind": "update", "path": path}, {"decision": "ask"})
-    later = "2999-01-01T00:00:00Z"
-    store.put(
-        StoredQuestion(
-            str(board.root), "hook", "default", "a", "default", "why", (asked,), now(), later, this_process(),
-            {"file_path": path, "content": "x"},
-        )
-    )  # fmt: skip
+    ask_to_write(board, path, "x")
     (found,) = board.pending()
     assert found["status"] == "pending"
 

@@ -12,13 +12,14 @@ from byleave.guard.evaluation import ONCE
 from byleave.hooks.event_reader import Hook
 from byleave.hooks.hook import respond
 from byleave.policy.load import Workspace
+from byleave.store.approvals import Approval, now
 from byleave.store.audit.log import AuditLog
 from byleave.store.audit.query import Filter
 from byleave.store.questions import Answer, OpenView, Questions, is_seen
 from byleave.store.tool_definitions import Definition
 from byleave.user_files import digest
 from command import byleave
-from dashboard.dashboard_scene import Room
+from dashboard.dashboard_scene import Room, ask_to_write
 
 
 def decision(said: dict[str, Any]) -> str:
@@ -181,6 +182,57 @@ def test_questions_of_every_workspace_are_shown(board: Room, tmp_path: Path) -> 
     Room(other, board.home, board.url, board.dashboard).command("npm ci")
     codex(board, "npm ci")
     assert {each["workspace"] for each in board.pending()} == {str(other), str(board.root)}
+
+
+def put_aside(board: Room, key: str, command: str) -> None:
+    asked = {"action": {"kind": "command", "command": command}, "verdict": {"decision": "ask"}, "exact": True}
+    words = {"kind": "action", "subject": command, "session": "default", "status": "pending", "now": now()}
+    Workspace(str(board.root)).approvals.remember(key, asked=asked, **words)
+
+
+def test_of_two_questions_with_one_id_only_the_one_that_was_seen_is_approved(
+    board: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids have 48 bits over fields that an agent chooses: it can make two actions with one id."""
+    monkeypatch.setattr(Approval, "id", property(lambda _self: "c0ffee"))
+    put_aside(board, "m" * 64, "rm -rf ~")
+    put_aside(board, "b" * 64, "ls")
+    questions = {each["view"]["subject"]: each for each in board.pending()}
+    assert set(questions) == {"rm -rf ~", "ls"}
+    assert board.answer("c0ffee", answer="once").status == 409
+    assert board.answer("c0ffee", answer="once", seen="0" * 64).status == 409
+    assert board.answer("c0ffee", answer="once", seen=questions["ls"]["seen"]).status == 200
+    statuses = {each.subject: each.status for each in Workspace(str(board.root)).approvals.all()}
+    assert statuses == {"rm -rf ~": "pending", "ls": "approved"}
+
+
+def test_a_question_is_answered_only_as_it_was_seen(board: Room) -> None:
+    (board.root / "a.txt").write_text("one\n")
+    question = ask_to_write(board, "a.txt", "two\n")
+    (before,) = board.pending()
+    (board.root / "a.txt").write_text("three\n")
+    assert board.answer(question.id, answer="once", seen=before["seen"]).status == 409
+    (after,) = board.pending()
+    assert "-three" in after["view"]["change"]
+    assert board.answer(question.id, answer="once", seen=after["seen"]).status == 200
+
+
+def test_one_definition_in_two_workspaces_is_two_questions(board: Room, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    text = '{"name":"buy","description":"buys"}'
+    for root in (board.root, other):
+        workspace = Workspace(str(root))
+        workspace.remember_root()
+        seen = [Definition("buy", digest(each.encode()), each) for each in (text, text.replace("buys", "sells"))]
+        for each in seen:
+            workspace.approvals.definitions.record("shop", [each], now="2026-01-01T00:00:00Z")
+    found = {each["workspace"]: each for each in board.pending()}
+    assert len({each["id"] for each in found.values()}) == 1
+    one = found[str(other)]
+    assert board.answer(one["id"], answer="always").status == 409
+    assert board.answer(one["id"], answer="always", seen=one["seen"]).status == 200
+    assert [each["workspace"] for each in board.pending()] == [str(board.root)]
 
 
 def test_a_changed_tool_definition_is_shown_old_and_new_and_approved(board: Room) -> None:

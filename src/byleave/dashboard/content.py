@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from byleave.analysis.coverage import ACCESS, access_rules
+from byleave.analysis.nearest_rule import nearest_rule
+from byleave.core.access import SHELL_TOOL
 from byleave.core.action import parse_action
 from byleave.core.decision import verdict_tree
 from byleave.dashboard import pages
+from byleave.dashboard.markup import cut
 from byleave.dashboard.pending import PendingQuestions
+from byleave.dashboard.policy_findings import PolicyFindings
 from byleave.dashboard.question_view import because_of, facts_of, parts_of
 from byleave.dashboard.records import FigureCounter, activity, decisions_after, row_of
 from byleave.dashboard.try_text import read_action
@@ -22,15 +27,18 @@ from byleave.store.audit.query import Filter
 from byleave.text import shown, shown_lines, speakable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from byleave.dashboard.machine import KnownWorkspace, Machine
     from byleave.dashboard.markup import Markup
     from byleave.dashboard.records import Figures
+    from byleave.policy.compile import Compiled
 
     Query = dict[str, str]
 
 _LONGEST_SEARCH = 200
+_MOST_PLANNED = 200  # rules of a sandbox that a page lists
 
 
 class Made(Struct, frozen=True):
@@ -50,6 +58,7 @@ class Content:
         self._machine = machine
         self.pending = PendingQuestions(machine)
         self._counters: dict[str, FigureCounter] = {}
+        self._findings = PolicyFindings(machine)
 
     def count(self) -> None:
         """Count the records ahead of the first page, which shows them."""
@@ -75,6 +84,19 @@ class Content:
         pending = [each for each in self.pending.trees() if each["status"] == "pending"]
         return {**figures.decisions, "records": figures.records, "pending": len(pending)}
 
+    def lint(self, query: Query) -> Callable[[], dict[str, Any]]:
+        """Return the work that finds out what is wrong with a policy; it takes a while."""
+        of = self._chosen(query)
+        return lambda: self._findings.lint(of)
+
+    def reach(self, query: Query) -> Callable[[], dict[str, Any]]:
+        """Return the work that tries what else the rule of a question would allow; it takes a while."""
+        found = self.pending.find(query.get("id", ""), query.get("seen", ""))
+        if found is None:
+            raise InputError("the question has changed since it was shown", hint="look at it again")
+        waiting, rule = found
+        return lambda: self._findings.reach(waiting.of, waiting.session, rule, waiting.actions)
+
     def try_action(self, action: dict[str, Any], query: Query) -> dict[str, Any]:
         """Return what the policy says about an action, as `byleave check` does; nothing is recorded."""
         of = self._chosen(query)
@@ -86,17 +108,23 @@ class Content:
         elif set(action) == {"action"} and isinstance(action["action"], dict):
             action = action["action"]
         try:
-            verdict = policy.decide(parse_action(action), confines=True)
+            resolved = policy.evaluate(parse_action(action), confines=True)
+            near = nearest_rule(policy, resolved, confines=True)
         except (TypeError, ValueError, KeyError, RecursionError, AttributeError):
             raise InputError("this action cannot be read", hint='write {"kind": "command", "command": "ls"}') from None
+        verdict = resolved.verdict
         tree = verdict_tree(verdict)
+        if not verdict.allowed:
+            tree["nearest"] = None if near is None else near.tree
         view = {
             "reason": shown(verdict.reason),
             "because": because_of(tree),
             "parts": parts_of(tree),
             "suggestion": shown_lines(tree.get("suggestion") or ""),
+            "nearest": "" if near is None else near.sentence,
             "sandbox": _sandbox_words(tree.get("sandbox")),
-            "action": facts_of({"kind_of_action": action.get("kind"), **action}),
+            "plan": _sandbox_plan(policy.compiled) if tree.get("sandbox") else [],
+            "action": facts_of(action),
         }
         return {"verdict": speakable(tree), "view": view}
 
@@ -141,7 +169,7 @@ class Content:
         if policy is None:
             return "Policy", pages.no_policy(of.root)
         policy.look_again()
-        return "Policy", pages.policy(policy.compiled, self._figures(of).uses, {})
+        return "Policy", pages.policy(policy.compiled, self._figures(of).uses, {}, of.id)
 
     def _try(self, of: KnownWorkspace, _query: Query) -> tuple[str, Markup]:
         return "Try", pages.try_page(of.id)
@@ -151,6 +179,18 @@ def _sandbox_words(sandbox: Any) -> str:
     if not isinstance(sandbox, dict):
         return ""
     return "it must run confined, as [shell] says" if sandbox.get("required") else "it runs confined, as [shell] says"
+
+
+def _sandbox_plan(compiled: Compiled) -> list[dict[str, str]]:
+    """Return what a confined command is given, rule by rule: `byleave run --explain` says how that is enforced."""
+    tool = compiled.policy.views[0].tools.get(SHELL_TOOL)
+    rules = (
+        [] if tool is None else [each for family in ACCESS for each in access_rules(tool.access, family, SHELL_TOOL)]
+    )
+    return [
+        {"family": each.family, "rule": cut(shown(each.rule), 300), "source": cut(shown(each.source), 200)}
+        for each in rules[:_MOST_PLANNED]
+    ]
 
 
 def _number(text: str | None) -> int | None:

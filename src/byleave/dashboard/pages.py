@@ -19,6 +19,7 @@ from byleave.dashboard.question_view import because_of, difference, facts_of, pa
 from byleave.dashboard.records import DECISIONS, LONGEST_ROW, local_time, row_of
 from byleave.policy.layers import ENCLOSING
 from byleave.store.audit.wording import part
+from byleave.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -404,10 +405,16 @@ def no_policy(root: str) -> Markup:
     return tag("section", tag("p", said), tag("p", "`byleave policy show` says what is wrong."), class_="card")
 
 
-def policy(compiled: Compiled, uses: Mapping[tuple[str, str], tuple[int, str]], trusted: Mapping[str, str]) -> Markup:
+def policy(
+    compiled: Compiled,
+    uses: Mapping[tuple[str, str], tuple[int, str]],
+    trusted: Mapping[str, str],
+    workspace: str = "",
+) -> Markup:
     """Return the rules in their order, the layers they come from, and what the groups contain.
 
     `uses` are hits and the last use by rule and source; `trusted` is the trusted content of files that have changed.
+    What lint finds is put in by the page's own script.
     """
     table = compiled.policy.views[0].rules
     rules = table.rules if table is not None else ()
@@ -423,6 +430,8 @@ def policy(compiled: Compiled, uses: Mapping[tuple[str, str], tuple[int, str]], 
                 tag("td", cut(rule.source, 200), class_="dim"),
                 tag("td", str(count), class_="number"),
                 tag("td", local_time(last)[:16] or "never", class_="dim"),
+                data_rule=shown(rule.text),
+                data_source=shown(rule.source),
             )
         )
     heads = [tag("th", name, scope="col") for name in ("#", "Answer", "Rule", "From", "Hits", "Last use")]
@@ -438,6 +447,16 @@ def policy(compiled: Compiled, uses: Mapping[tuple[str, str], tuple[int, str]], 
     warnings = [tag("li", each) for each in compiled.warnings]
     return joined(
         _card("Warnings", tag("ul", *warnings)) if warnings else Markup(),
+        tag(
+            "section",
+            tag("h2", "Findings"),
+            tag("p", "Looking through the rules …", class_="dim"),
+            class_="card",
+            id="findings",
+            aria_live="polite",
+            data_view="policy",
+            data_workspace=workspace,
+        ),
         _card("Rules, the first that matches decides", listed, wide=True),
         _card("Layers, strongest first", tag("ul", *layers, class_="layers") if layers else tag("p", "None.")),
         _card("Groups", *groups),

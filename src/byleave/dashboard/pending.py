@@ -4,16 +4,20 @@
     deferred      a request was refused: the answer becomes an approval, for the next identical request or for longer
     definition  an MCP server's tool has changed: it is served again, or stays hidden
 
-A question is answered by its id, which is a hash of what is shown; so what has changed meanwhile is not answered. A
-yes for good is offered where one rule in the user's own file would decide, and that rule is shown before it is written.
+A question is found by its id and answered by `seen`, a hash of everything that was shown and of everything that a yes
+covers: what has changed meanwhile is not answered. Ids are short, and agents choose what they are made of; so where two
+questions have one id, only `seen` says which one is meant. A yes for good is offered where one rule in the user's own
+file would decide, and that rule is shown before it is written.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -22,27 +26,38 @@ from msgspec import Struct
 from byleave.core.redact import Redactor
 from byleave.dashboard.question_view import (
     DOORS,
-    because_of,
+    MOST_COMPARED,
+    action_view,
     change_in,
     definition_view,
     facts_of,
-    parts_of,
+    notice_of,
     subject_of,
     title_of,
 )
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.gateway.pins import difference as definition_difference
+from byleave.gateway.pins import rows as definition_rows
 from byleave.guard.evaluation import FOR_GOOD, FOR_SESSION, NO, ONCE
 from byleave.guard.persist_rule import PersistentRule
 from byleave.store.approvals import APPROVED, REVOKED, TOOL_DEFINITION, now
 from byleave.store.approvals import PENDING as WAITS
-from byleave.store.questions import EXPIRED, PENDING, Answer, AskedAction, read_time, status_of, time_after
+from byleave.store.questions import (
+    EXPIRED,
+    PENDING,
+    Answer,
+    AskedAction,
+    approval_of,
+    read_time,
+    status_of,
+    time_after,
+)
 from byleave.text import shown, shown_lines, speakable
-from byleave.user_files import read_all
+from byleave.user_files import digest, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any
+    from typing import Any, Self
 
     from byleave.dashboard.machine import KnownWorkspace, Machine
     from byleave.store.approvals import Approval
@@ -67,9 +82,13 @@ class Refusal(Struct, frozen=True):
 
 
 class Waiting(Struct, frozen=True):
-    """A question of one workspace, whatever its kind; one of `held`, `approval` is there."""
+    """A question of one workspace, whatever its kind; one of `held`, `approval` is there.
+
+    `key` is a hash of what a yes covers.
+    """
 
     of: KnownWorkspace
+    key: str
     id: str
     status: str
     session: str
@@ -85,23 +104,36 @@ class PendingQuestions:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._offers: dict[str, tuple[float, str]] = {}
+        self._changes: dict[tuple[str, tuple[int, ...]], list[str]] = {}
 
     def trees(self) -> list[dict[str, Any]]:
         """Return every question for programs and pages, the oldest first."""
         found = sorted(self._all(), key=lambda each: str(each.tree["created"]))
-        return [speakable({**each.tree, **self._offered(each)}) for each in found[:_MOST_LISTED]]
+        listed = found[:_MOST_LISTED]
+        return [_with_hash(each, self._offered(each)) for each in listed]
 
-    def answer(self, id_: str, word: str, *, reason: str = "", rule: str | None = None) -> Refusal | None:
+    def answer(
+        self, id_: str, word: str, *, reason: str = "", rule: str | None = None, seen: str | None = None
+    ) -> Refusal | None:
         """Carry out what a person said; return why not, where it cannot be.
 
-        `rule` is the rule that was shown: another one is not written.
+        `rule` is the rule that was shown: another one is not written. `seen` is the hash of what was shown: another
+        question is not answered. Without it, there has to be one question alone with this id.
         """
-        waiting = next((each for each in self._all() if each.id == id_), None)
-        if waiting is None:
+        found = [each for each in self._all() if each.id == id_]
+        if not found:
             return Refusal(404, "there is no such question any more")
+        for each in found:
+            self._offers.pop(each.key, None)
+        if seen is not None:
+            found = [each for each in found if _with_hash(each, self._offered(each))["seen"] == seen]
+            if not found:
+                return Refusal(409, "the question has changed since it was shown; look at it again")
+        if len(found) > 1:
+            return Refusal(409, "several questions have this id; answer them in the page of the dashboard")
+        (waiting,) = found
         if waiting.status != PENDING:
             return Refusal(409, "the question has expired")
-        self._offers.pop(id_, None)
         offered = self._offered(waiting)
         if word not in offered["answers"]:
             return Refusal(409, "this answer is not offered for this question")
@@ -111,6 +143,15 @@ class PendingQuestions:
             return self._carry_out(waiting, word, reason, offered.get("rule"))
         except (ByleaveError, ConfigErrors) as error:
             return Refusal(409, shown_lines(str(error)))
+
+    def find(self, id_: str, seen: str) -> tuple[Waiting, str] | None:
+        """Return a question that is as it was seen, and the rule that a yes for good would write; else None."""
+        for each in self._all():
+            if each.id == id_ and each.status == PENDING:
+                offered = self._offered(each)
+                if offered["rule"] and _with_hash(each, offered)["seen"] == seen:
+                    return each, str(offered["rule"])
+        return None
 
     # What waits
 
@@ -122,7 +163,7 @@ class PendingQuestions:
             for question in store.all():
                 if store.answer_to(question.id) is None:
                     with suppress(*_UNREADABLE):
-                        yield _held(of, question, status_of(question, moment))
+                        yield self._held(of, question, status_of(question, moment))
             yield from self._deferred(of, moment)
 
     def _deferred(self, of: KnownWorkspace, moment: datetime) -> Iterator[Waiting]:
@@ -155,13 +196,13 @@ class PendingQuestions:
         return {"answers": words, "rule": shown_lines(rule) if rule else None}
 
     def _rule(self, waiting: Waiting) -> str:
-        at, known = self._offers.get(waiting.id, (0.0, ""))
+        at, known = self._offers.get(waiting.key, (0.0, ""))
         if at and monotonic() - at < _OFFER_SECONDS:
             return known
         found = self._find_rule(waiting.of, waiting.session, waiting.actions)
         if len(self._offers) > _MOST_LISTED:
             self._offers.clear()
-        self._offers[waiting.id] = (monotonic(), found)
+        self._offers[waiting.key] = (monotonic(), found)
         return found
 
     def _find_rule(self, of: KnownWorkspace, session: str, actions: Sequence[AskedAction]) -> str:
@@ -183,6 +224,30 @@ class PendingQuestions:
                 return ""
             rules[found] = None
         return "\n\n".join(rules)
+
+    def _held(self, of: KnownWorkspace, question: StoredQuestion, status: str) -> Waiting:
+        actions = question.actions
+        key = _key(of, approval_of(question))
+        who: dict[str, Any] = {"agent": question.agent, "identity": question.identity, "door": question.door}
+        tree = _tree(of, question.id, status, actions, **who)
+        tree |= {"why": shown(question.why), "created": question.created, "expires": question.expires, "held": True}
+        tree["view"]["input"] = facts_of(question.input) if question.once and question.input else []
+        tree["view"]["change"] = self._change(key, question)
+        tree["session"] = question.session
+        return Waiting(of, key, question.id, status, question.session, actions, tree, held=question)
+
+    def _change(self, key: str, question: StoredQuestion) -> list[str]:
+        """Return how a file would change; worked out again only where the file is another one by now."""
+        path = str((question.input or {}).get("file_path", ""))
+        with _Opened(os.path.join(question.root, path) if path else "") as file:
+            known = self._changes.get((key, file.stamp))
+            if known is None:
+                lines = change_in(question.input, {path: file.content()})
+                known = [*file.notes, *lines] if lines else []
+                if len(self._changes) > _MOST_LISTED:
+                    self._changes.clear()
+                self._changes[key, file.stamp] = known
+        return known
 
     # What an answer does
 
@@ -234,34 +299,60 @@ class PendingQuestions:
         )
 
 
-def _held(of: KnownWorkspace, question: StoredQuestion, status: str) -> Waiting:
-    actions = question.actions
-    tree = _tree(of, question.id, status, actions, agent=question.agent, identity=question.identity, door=question.door)
-    tree |= {"why": shown(question.why), "created": question.created, "expires": question.expires, "held": True}
-    tree["view"]["input"] = facts_of(question.input) if question.once and question.input else []
-    tree["view"]["change"] = change_in(question.input, _content_of(question))
-    tree["session"] = question.session
-    return Waiting(of, question.id, status, question.session, actions, tree, held=question)
+def _key(of: KnownWorkspace, approval: Approval) -> str:
+    """Return a hash of what an approval covers, and where: unlike its id, the whole of it."""
+    return _hash([of.directory, approval.kind, dict(approval.detail)])
 
 
-def _content_of(question: StoredQuestion) -> dict[str, str]:
-    """Return the content of the file that would be written, if it is an ordinary one of moderate size."""
-    path = str((question.input or {}).get("file_path", ""))
-    if not path:
-        return {}
-    try:
-        descriptor = os.open(os.path.join(question.root, path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return {}
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return {}
-        content = read_all(descriptor, _LARGEST_FILE + 1)
-    except OSError:
-        return {}
-    finally:
-        os.close(descriptor)
-    return {path: content.decode("utf-8", "replace")} if len(content) <= _LARGEST_FILE else {}
+def _with_hash(waiting: Waiting, offered: dict[str, Any]) -> dict[str, Any]:
+    """Return a question for pages, with the hash of all that it shows and covers."""
+    tree = speakable({**waiting.tree, **offered})
+    return {**tree, "seen": _hash([waiting.key, tree])}
+
+
+def _hash(value: Any) -> str:
+    return digest(json.dumps(value, sort_keys=True).encode())
+
+
+class _Opened:
+    """An ordinary file of moderate size; any other one counts as empty."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = -1
+        self.stamp: tuple[int, ...] = ()
+        self.notes: list[str] = []  # lines above the difference
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            found = os.fstat(self._descriptor)
+            if stat.S_ISREG(found.st_mode):
+                self.stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+                if found.st_size > _LARGEST_FILE:
+                    self.notes = ["@@ the file as it is now is too large to be compared @@"]
+        except (OSError, ValueError):
+            return
+
+    def content(self) -> str:
+        try:
+            found = read_all(self._descriptor, _LARGEST_FILE + 1) if self.stamp else b""
+        except OSError:
+            return ""
+        return found.decode("utf-8", "replace") if len(found) <= _LARGEST_FILE else ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+
+@lru_cache(_MOST_LISTED)
+def _definitions(old: str, new: str) -> dict[str, Any]:
+    """Return two definitions side by side, and how they differ where that is not too long to be compared."""
+    longest = max(sum(1 for _ in definition_rows(each)) if each else 0 for each in (old, new))
+    if longest > MOST_COMPARED:
+        return definition_view(old, new, ["@@ too long to be compared; both are shown whole @@"])
+    return definition_view(old, new, [shown(row) for row in definition_difference(old, new)])
 
 
 def _deferred(of: KnownWorkspace, approval: Approval, asked: Any, end: datetime, status: str) -> Waiting:
@@ -280,7 +371,7 @@ def _deferred(of: KnownWorkspace, approval: Approval, asked: Any, end: datetime,
     tree |= {"why": why, "created": approval.created, "expires": expires, "held": False}
     session = approval.detail.get("session") or "default"
     tree["session"] = session
-    return Waiting(of, approval.id, status, session, actions, tree, approval=approval)
+    return Waiting(of, _key(of, approval), approval.id, status, session, actions, tree, approval=approval)
 
 
 def _definition(of: KnownWorkspace, approval: Approval) -> Waiting:
@@ -288,15 +379,15 @@ def _definition(of: KnownWorkspace, approval: Approval) -> Waiting:
     tree = _tree(of, approval.id, PENDING, (), agent=None, identity="", door="mcp")
     tree["action"] = {"kind": TOOL_DEFINITION, "server": approval.detail["server"], "tool": approval.detail["name"]}
     what = "has changed" if old else "is new, and needs to be looked at"
-    rows = [shown(row) for row in definition_difference(old, new)]
     tree["view"] |= {
         "title": f"a definition {what}",
+        "notice": "a definition of a tool needs your approval",
         "subject": shown(approval.subject),
-        "definition": definition_view(old, new, rows),
+        "definition": _definitions(old, new),
     }
     why = "what a server says about its tools is served once you have approved it"
     tree |= {"why": why, "created": approval.created, "expires": None, "held": False, "session": "default"}
-    return Waiting(of, approval.id, PENDING, "default", (), tree, approval=approval)
+    return Waiting(of, _key(of, approval), approval.id, PENDING, "default", (), tree, approval=approval)
 
 
 def _tree(
@@ -313,19 +404,12 @@ def _tree(
     view = {
         "title": title_of(actions) if actions else "",
         "subject": "" if first is None else subject_of(first.action),
+        "notice": notice_of(agent, actions),
         "agent": shown(agent) if agent else "an agent without a name",
         "identity": identity,
         "door": DOORS.get(door, shown(door) or "approvals"),
         "workspace": shown(of.name),
-        "actions": [
-            {
-                "facts": facts_of(each.action),
-                "parts": parts_of(each.verdict),
-                "because": because_of(each.verdict),
-                "leads_to": [shown(place) for place in each.leads_to],
-            }
-            for each in actions
-        ],
+        "actions": [action_view(each) for each in actions],
     }
     return {
         "id": id_,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from byleave.text import shown, shown_lines
@@ -34,15 +35,35 @@ _VERBS = {
     "other": "use a tool",
 }
 DOORS = {"hook": "hook", "acp": "ACP proxy", "mcp": "MCP gateway", "call": "tool host", "run": "sandbox"}
-_LEFT_OUT = ("kind", "agent", "schema", "respelled")
 _FIRST = ("command", "path", "to", "url", "server", "tool", "program", "args", "name")
-_MOST_LINES = 400  # of a difference
+MOST_COMPARED = 500  # lines of a text that is compared with another one
+_MOST_LINES = 2000  # of the differences of several edits
+_CONTEXT = 2  # lines around a difference
+_MOST_VERBS = 3
+_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z .-]{0,29}")  # what has digits or signs in it may be a secret
+
+
+def verb_of(action: Tree) -> str:
+    """Return what is attempted by an action of this kind; of one that is not known, its own name."""
+    kind = str(action.get("kind"))
+    return _VERBS.get(kind) or f"do something: {shown(kind)}"
 
 
 def title_of(actions: Sequence[AskedAction]) -> str:
     """Return what an agent wants to do, in a few words that go on after its name."""
-    verb = _VERBS.get(str(actions[0].action.get("kind")), "do something")
-    return f"wants to {verb}" if len(actions) == 1 else f"wants to {verb}, and {len(actions) - 1} more"
+    verbs = list(dict.fromkeys(_VERBS.get(str(each.action.get("kind")), "do something") for each in actions))
+    if len(actions) == 1:
+        return f"wants to {verbs[0]}"
+    if len(verbs) == 1:
+        return f"wants to {verbs[0]}, {len(actions)} times"
+    more = ["…"] if len(verbs) > _MOST_VERBS else []
+    return f"wants {len(actions)} things: to {', to '.join([*verbs[:_MOST_VERBS], *more])}"
+
+
+def notice_of(agent: str | None, actions: Sequence[AskedAction]) -> str:
+    """Return what a notification says of a question: who, if that is a plain short name, and what kind of thing."""
+    name = agent if agent is not None and _PLAIN_NAME.fullmatch(agent) else "an agent"
+    return f"{name} {title_of(actions)}" if actions else f"{name} needs your approval"
 
 
 def subject_of(action: Tree) -> str:
@@ -56,14 +77,30 @@ def subject_of(action: Tree) -> str:
     return shown(f"{found} -> {action['to']}" if action.get("to") else found)
 
 
-def facts_of(action: Tree) -> list[list[str]]:
-    """Return every field of an action, a name and a text each."""
-    names = [name for name in _FIRST if name in action] + [name for name in action if name not in _FIRST]
-    return [
-        [shown(name), _value(action[name])]
-        for name in names
-        if name not in _LEFT_OUT and not name.endswith("_b64") and action[name] not in (None, "", [], {})
-    ]
+def facts_of(tree: Tree) -> list[list[str]]:
+    """Return every field of an action or of a tool's input, a name and a text each."""
+    names = [name for name in _FIRST if name in tree] + [name for name in tree if name not in _FIRST]
+    return [[shown(name), _value(tree[name])] for name in names]
+
+
+def action_view(asked: AskedAction) -> dict[str, Any]:
+    """Return one action of a question: its kind, what it is about, and what the policy says of it alone."""
+    action, verdict = asked.action, asked.verdict
+    subject = subject_of(action)
+    return {
+        "kind": verb_of(action),
+        "subject": subject,
+        "decision": shown(str(verdict.get("decision") or "ask")),
+        "reason": shown(str(verdict.get("reason") or "")),
+        "facts": [
+            [name, value]
+            for name, value in facts_of(action)
+            if name != "kind" and not (value == subject and name in _FIRST)
+        ],
+        "parts": parts_of(verdict),
+        "because": because_of(verdict),
+        "leads_to": [shown(place) for place in asked.leads_to],
+    }
 
 
 def _value(value: Any) -> str:
@@ -113,7 +150,10 @@ def change_in(given: Tree | None, read: Mapping[str, str]) -> list[str]:
         return []
     edits = [each for each in given.get("edits", ()) if isinstance(each, dict)] if "edits" in given else [given]
     lines: list[str] = []
-    for edit in edits:
+    for number, edit in enumerate(edits):
+        if len(lines) > _MOST_LINES:
+            lines.append(f"@@ and {len(edits) - number} more edits, which are not shown @@")
+            break
         old, new = edit.get("old_string"), edit.get("new_string")
         if isinstance(old, str) and isinstance(new, str):
             lines += difference(old, new)
@@ -124,10 +164,54 @@ def change_in(given: Tree | None, read: Mapping[str, str]) -> list[str]:
 
 
 def difference(old: str, new: str) -> list[str]:
-    """Return how two texts differ: lines that begin with `+`, `-` or a space, all of them escaped."""
-    found = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=2)
-    lines = [line[:1] + shown(line[1:]) for line in found if not line.startswith(("---", "+++"))]
-    return lines if len(lines) <= _MOST_LINES else [*lines[:_MOST_LINES], f"@@ and {len(lines) - _MOST_LINES} more @@"]
+    """Return how two texts differ: lines that begin with `+`, `-`, a space or `@@`, all of them escaped.
+
+    What both begin and end with is left out. Comparing takes the square of the number of lines, so what is longer is
+    not compared: its beginning is shown as it was and as it would be.
+    """
+    if old == new:
+        return []
+    before, after = _lines_of(old, new), _lines_of(new, old)
+    start = _common(before, after)
+    end = _common(before[start:][::-1], after[start:][::-1])
+    skipped = max(0, start - _CONTEXT)
+    kept = max(0, end - _CONTEXT)
+    before, after = before[skipped : len(before) - kept], after[skipped : len(after) - kept]
+    if max(len(before), len(after)) > MOST_COMPARED:
+        return [*_beginning("-", before, "now"), *_beginning("+", after, "then")]
+    lines: list[str] = []
+    for group in difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT):
+        _tag, i1, _i2, j1, _j2 = group[0]
+        i2, j2 = group[-1][2], group[-1][4]
+        lines.append(f"@@ -{skipped + i1 + 1},{i2 - i1} +{skipped + j1 + 1},{j2 - j1} @@")
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                lines += [f" {shown(line)}" for line in before[i1:i2]]
+            else:
+                lines += [f"-{shown(line)}" for line in before[i1:i2]]
+                lines += [f"+{shown(line)}" for line in after[j1:j2]]
+    return lines
+
+
+def _lines_of(text: str, other: str) -> list[str]:
+    """Return the lines of a text; a last one that is empty only where the other text does not end so, too."""
+    if not text:
+        return []
+    lines = text.split("\n")
+    return lines[:-1] if text.endswith("\n") and (not other or other.endswith("\n")) else lines
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many lines two texts begin with together."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _beginning(mark: str, lines: Sequence[str], when: str) -> list[str]:
+    """Return the beginning of what is too long to be compared."""
+    left = len(lines) - MOST_COMPARED
+    more = [f"@@ and {left} more lines {when}, which are not shown @@"] if left > 0 else []
+    head = f"@@ too long to be compared: {len(lines)} lines {when} @@"
+    return [head, *[f"{mark}{shown(line)}" for line in lines[:MOST_COMPARED]], *more]
 
 
 def definition_view(old: str, new: str, rows: Iterable[str]) -> dict[str, Any]:

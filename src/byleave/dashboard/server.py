@@ -2,11 +2,13 @@
 
     GET  /  /live  /approvals  /activity  /policy  /try      pages
     GET  /api/pending  /api/decisions  /api/summary          JSON
+    GET  /api/lint  /api/reach                               JSON that takes a while to work out
     POST /api/pending/ID  /api/try                           JSON; the only requests that change something
 
 Requests are read by the gateway's own HTTP server (`net.http_server`). Every one is checked before it is answered: the
 owner of its socket, `Host`, `Origin`, the cookie (`access`), and that the process which signed in holds the socket.
-What takes longer than a moment is done in one thread, so that pages and answers never see each other half done.
+What takes longer than a moment is done in one thread, so that pages and answers never see each other half done; what
+takes seconds, in another one.
 
 Start at `serve_dashboard`.
 """
@@ -18,6 +20,7 @@ import contextlib
 import os
 import secrets
 import socket
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
 
     Exchange = ServerExchange[ServerRequestHead]
     Query = dict[str, str]
+    Reply = tuple[int, bytes, str]
 
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -78,6 +82,7 @@ class AnswerBody(msgspec.Struct, forbid_unknown_fields=True):
     answer: str
     reason: str = ""
     rule: str | None = None
+    seen: str | None = None
 
 
 class Dashboard:
@@ -91,6 +96,7 @@ class Dashboard:
         self._seen_at = clock()
         self._looked_at: float | None = None  # when a page last asked for something
         self._announced: set[str] = set()
+        self._busy = threading.Lock()  # one piece of work that takes long at a time
         self._assets = {
             path: (files("byleave.dashboard").joinpath("assets", name).read_bytes(), kind)
             for path, (name, kind) in _ASSETS.items()
@@ -124,7 +130,7 @@ class Dashboard:
         is_looking = self._looked_at is not None and self._clock() - self._looked_at < _LOOKING_SECONDS
         if not new or is_looking:
             return ""
-        return f"{new[0]['agent']} {new[0]['title']}" if len(new) == 1 else f"{len(new)} questions wait for you"
+        return str(new[0]["notice"]) if len(new) == 1 else f"{len(new)} questions wait for you"
 
     # What the HTTP server needs
 
@@ -247,11 +253,38 @@ class Dashboard:
             return
         loop = asyncio.get_running_loop()
         try:
-            status, content, kind = await loop.run_in_executor(self._thread, serve, self, exchange)
+            made = await loop.run_in_executor(self._thread, serve, self, exchange)
+            status, content, kind = _json(await self._aside(made)) if callable(made) else made
         except (ByleaveError, ConfigErrors) as error:
             status, content, kind = _refusal(400 if isinstance(error, InputError) else 500, shown_lines(str(error)))
         fields = _SECURE + f"Content-Type: {kind}\r\n".encode()
         await exchange.answer(status, content, fields=fields)
+
+    async def _aside(self, work: Callable[[], Any]) -> Any:
+        """Do what takes long in a thread that no page waits for, and that does not keep the dashboard from ending."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Any] = loop.create_future()
+
+        def settle(result: Any, problem: Exception | None) -> None:
+            if done.done():
+                return
+            if problem is None:
+                done.set_result(result)
+            else:
+                done.set_exception(problem)
+
+        def run() -> None:
+            result, problem = None, None
+            try:
+                with self._busy:
+                    result = work()
+            except Exception as error:  # noqa: BLE001 -- raised again in the loop
+                problem = error
+            with contextlib.suppress(RuntimeError):  # the dashboard has ended meanwhile
+                loop.call_soon_threadsafe(settle, result, problem)
+
+        threading.Thread(target=run, name="byleave-findings", daemon=True).start()
+        return await done
 
     def _page(self, exchange: Exchange) -> tuple[int, bytes, str]:
         query = _query(exchange.head.query)
@@ -275,6 +308,12 @@ class Dashboard:
     def _summary(self, exchange: Exchange) -> tuple[int, bytes, str]:
         return _json(self._content.summary(_query(exchange.head.query)))
 
+    def _lint(self, exchange: Exchange) -> Callable[[], Any]:
+        return self._content.lint(_query(exchange.head.query))
+
+    def _reach(self, exchange: Exchange) -> Callable[[], Any]:
+        return self._content.reach(_query(exchange.head.query))
+
     def _answer(self, exchange: Exchange) -> tuple[int, bytes, str]:
         try:
             body = msgspec.json.decode(exchange.body, type=AnswerBody)
@@ -283,7 +322,8 @@ class Dashboard:
         if body.answer not in CHOICES:
             return _refusal(400, f"the answer is one of {', '.join(CHOICES)}")
         id_ = exchange.head.path.removeprefix(_ONE)
-        refused = self._content.pending.answer(id_, body.answer, reason=body.reason, rule=body.rule)
+        pending = self._content.pending
+        refused = pending.answer(id_, body.answer, reason=body.reason, rule=body.rule, seen=body.seen)
         if isinstance(refused, Refusal):
             return _refusal(refused.status, refused.problem)
         return _json({"id": id_, "answer": body.answer})
@@ -299,11 +339,13 @@ class Dashboard:
 _ANOTHER = "This sign-in belongs to another program. To sign in here, run `byleave dashboard` and open what it prints."
 _HTML, _JSON = "text/html; charset=utf-8", "application/json"
 _ONE = "/api/pending/"
-_ROUTES: dict[str, tuple[str, Callable[[Dashboard, Exchange], tuple[int, bytes, str]]]] = {
+_ROUTES: dict[str, tuple[str, Callable[[Dashboard, Exchange], Reply | Callable[[], Any]]]] = {
     **dict.fromkeys(pages.PATHS, ("GET", Dashboard._page)),  # noqa: SLF001 -- a table of our own methods
     "/api/pending": ("GET", Dashboard._pending),  # noqa: SLF001
     "/api/decisions": ("GET", Dashboard._decisions),  # noqa: SLF001
     "/api/summary": ("GET", Dashboard._summary),  # noqa: SLF001
+    "/api/lint": ("GET", Dashboard._lint),  # noqa: SLF001
+    "/api/reach": ("GET", Dashboard._reach),  # noqa: SLF001
     "/api/try": ("POST", Dashboard._try),  # noqa: SLF001
 }
 

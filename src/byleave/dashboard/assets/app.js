@@ -80,9 +80,11 @@ function ago(written, now) {
 // ---- Approvals ------------------------------------------------------------------------------------------------------
 
 const list = document.querySelector('[data-view="approvals"]');
-const shown = new Map(); // by id: the question, its card
+const SETTLING = 400; // milliseconds for which a question must have been in its place before it can be answered
+const shown = new Map(); // by `seen`, the hash of all that a card shows: the question, its card, since when it is there
 let current = null;
 let deafUntil = 0; // milliseconds
+let settledAt = 0; // when the cards have been in their places for long enough
 let announced = new Set();
 let first = true;
 
@@ -122,11 +124,33 @@ function reasons(because) {
   return ul;
 }
 
+function actionRows(action, question) {
+  const rows = [];
+  if (action.parts.length > 1 || action.parts.some((part) => part.files.length)) rows.push(partList(action.parts));
+  const known = { cwd: question.workspace, agent: question.view.agent }; // which the card says already
+  const rest = action.facts.filter(([name, value]) => known[name] !== value);
+  if (rest.length) rows.push(facts(rest));
+  for (const place of action.leads_to) rows.push(make("p", { class: "meta", text: `leads to ${place}` }));
+  return rows;
+}
+
+function subject(text) {
+  return make("div", { class: "subject", text, tabindex: "0" });
+}
+
+// Of several actions each has its kind, its target, and what the policy says of it alone.
+function actionSection(action, number, question) {
+  return make("section", { class: "action" },
+    make("h3", {}, badge(action.decision), `${number}. ${action.kind}`), subject(action.subject), ...actionRows(action, question),
+    action.reason && action.reason !== question.why ? make("p", { class: "dim", text: action.reason }) : null,
+    action.because.length ? reasons(action.because) : null);
+}
+
 function card(question) {
   const view = question.view;
   const pending = question.status === "pending";
   const root = make("article", {
-    class: `card question ${question.status}`, role: "listitem", tabindex: "-1", "data-id": question.id,
+    class: `card question ${question.status}`, role: "listitem", tabindex: "-1", "data-id": question.id, "data-seen": question.seen,
     "aria-label": `${view.agent} ${view.title}`,
   });
   const when = make("span", { class: "when" });
@@ -135,14 +159,13 @@ function card(question) {
   const by = [`by the ${view.door}`, view.identity === "claimed" ? "claimed name" : "", view.workspace,
     question.session === "default" ? "" : `session ${question.session}`].filter(Boolean);
   root.append(make("p", { class: "meta", text: by.join(" · ") }));
-  if (view.subject && !view.definition) root.append(make("div", { class: "subject", text: view.subject, tabindex: "0" }));
-  for (const action of view.actions) {
-    if (action.parts.length > 1 || action.parts.some((part) => part.files.length)) root.append(partList(action.parts));
-    const rest = action.facts.filter(([name, value]) => value !== view.subject && !(name === "cwd" && value === question.workspace));
-    if (rest.length) root.append(facts(rest));
-    for (const place of action.leads_to) root.append(make("p", { class: "meta", text: `leads to ${place}` }));
+  const [only, ...others] = view.actions;
+  if (others.length) root.append(...view.actions.map((action, at) => actionSection(action, at + 1, question)));
+  else {
+    if (view.subject && !view.definition) root.append(subject(view.subject));
+    if (only) root.append(...actionRows(only, question));
   }
-  if (view.input && view.input.length) root.append(facts(view.input));
+  if (view.input && view.input.length) root.append(make("h3", { text: "What the tool would be given" }), facts(view.input));
   if (view.change && view.change.length) root.append(difference(view.change));
   if (view.definition) {
     const { old, new: fresh, diff } = view.definition;
@@ -152,32 +175,62 @@ function card(question) {
     root.append(difference(diff));
   }
   root.append(make("p", { class: "why", text: question.why }));
-  for (const action of view.actions) if (action.because.length) root.append(reasons(action.because));
+  if (only && !others.length && only.because.length) root.append(reasons(only.because));
   const problem = make("p", { class: "problem", role: "alert", hidden: true });
-  if (pending) root.append(buttons(question, root));
+  if (pending) root.append(buttons(question));
   else root.append(make("p", { class: "dim", text: "Whoever asked has ended, or its time is over: it cannot be answered any more." }));
   root.append(problem);
-  return { question, root, when, problem, signature: JSON.stringify(question) };
+  return { question, root, when, problem, since: performance.now(), sending: false };
 }
 
-function buttons(question, root) {
+function buttons(question) {
   const row = make("div", { class: "buttons" });
   for (const [answer, name, key, kind] of BUTTONS) {
     if (!question.answers.includes(answer)) continue;
     const label = question.view.definition && answer === "always" ? "Approve this definition" : name;
-    row.append(make("button", { type: "button", class: kind, "data-answer": answer, "aria-keyshortcuts": key,
-      onclick: () => choose(question.id, answer) , text: label }));
+    row.append(make("button", { type: "button", class: kind, "data-answer": answer, "aria-keyshortcuts": key, disabled: true,
+      onclick: () => choose(question.seen, answer), text: label }));
   }
-  row.append(make("button", { type: "button", class: "danger", "data-answer": "reason", text: "Deny and tell the agent why",
-    onclick: () => askWhy(question.id), hidden: !question.held }));
+  if (question.held) {
+    row.append(make("button", { type: "button", class: "danger", "data-answer": "reason", text: "Deny and tell the agent why", disabled: true,
+      onclick: () => askWhy(question.seen) }));
+  }
   return row;
 }
 
-function choose(id, answer) {
-  const known = shown.get(id);
-  if (!known || !known.question.answers.includes(answer)) return;
+// A key typed ahead, or a click on a card that has just moved there, is not for what the person sees by now.
+function isReady(known) {
+  return !known.sending && performance.now() >= Math.max(settledAt, known.since + SETTLING);
+}
+
+function enable() {
+  const focused = document.activeElement;
+  for (const known of shown.values()) {
+    const off = !isReady(known);
+    for (const button of known.root.querySelectorAll("button")) if (button.disabled !== off) button.disabled = off;
+  }
+  for (const button of document.querySelectorAll("#together button")) button.disabled = !button.group.every(isReadyBySeen);
+  return focused;
+}
+
+function isReadyBySeen(seen) {
+  return shown.has(seen) && isReady(shown.get(seen));
+}
+
+function settle(moved = true) {
+  if (moved) settledAt = performance.now() + SETTLING;
+  const focused = enable();
+  setTimeout(() => {
+    enable();
+    if (focused && focused.isConnected && document.activeElement === document.body) focused.focus({ preventScroll: true });
+  }, SETTLING + 5);
+}
+
+function choose(seen, answer) {
+  const known = shown.get(seen);
+  if (!known || !known.question.answers.includes(answer) || !isReady(known)) return;
   if (answer === "always" && known.question.rule) showRule(known);
-  else send(id, { answer });
+  else send(seen, { answer });
 }
 
 function extra(known, ...children) {
@@ -192,52 +245,70 @@ function showRule(known) {
   const box = extra(known,
     make("p", { text: "This rule would be added to your own file. It holds for every agent, in all your workspaces:" }),
     make("pre", { class: "rule", text: rule, tabindex: "0" }),
+    make("p", { class: "dim reach", role: "status", text: "Trying what else it would allow …" }),
     make("div", { class: "buttons" },
-      make("button", { type: "button", class: "primary", text: "Write this rule", onclick: () => send(known.question.id, { answer: "always", rule }) }),
+      make("button", { type: "button", class: "primary", text: "Write this rule", onclick: () => { if (isReady(known)) send(known.question.seen, { answer: "always", rule }); } }),
       make("button", { type: "button", text: "Cancel", onclick: () => box.remove() })));
   box.querySelector("button").focus();
+  known.since = performance.now(); // the rule has to be seen as well
+  settle(false);
+  showReach(known, box.querySelector(".reach"));
 }
 
-function askWhy(id) {
-  const known = shown.get(id);
-  if (!known) return;
-  const field = make("input", { type: "text", id: `why-${id}`, maxlength: "1000", autocomplete: "off" });
-  const form = make("form", { onsubmit: (event) => { event.preventDefault(); send(id, { answer: "deny", reason: field.value }); } },
-    make("label", { for: `why-${id}`, text: "What the agent is to know" }), make("br"), field,
+async function showReach(known, place) {
+  try {
+    const { over_grant: found } = await call(`/api/reach?id=${encodeURIComponent(known.question.id)}&seen=${known.question.seen}`);
+    place.textContent = found.also_allowed
+      ? `It would also allow ${found.also_allowed} of ${found.tried} other actions that were tried, such as:`
+      : `Of ${found.tried} other actions that were tried it would allow none.`;
+    if (found.also_allowed) place.after(make("ul", { class: "parts" }, ...found.examples.map((text) => make("li", {}, make("code", { text })))));
+  } catch (error) { place.textContent = `What else it would allow is not known: ${error.message}`; }
+}
+
+function askWhy(seen) {
+  const known = shown.get(seen);
+  if (!known || !isReady(known)) return;
+  const id = `why-${known.question.id}`;
+  const field = make("input", { type: "text", id, maxlength: "1000", autocomplete: "off" });
+  const form = make("form", { onsubmit: (event) => { event.preventDefault(); if (isReady(known)) send(seen, { answer: "deny", reason: field.value }); } },
+    make("label", { for: id, text: "What the agent is to know" }), make("br"), field,
     make("div", { class: "buttons" }, make("button", { class: "danger", text: "Deny with this reason" })));
   extra(known, form);
   field.focus();
 }
 
-async function send(id, body) {
-  const known = shown.get(id);
-  if (!known) return;
-  for (const button of known.root.querySelectorAll("button")) button.disabled = true;
+async function send(seen, body) {
+  const known = shown.get(seen);
+  if (!known || known.sending) return;
+  known.sending = true;
+  enable();
   try {
-    await call(`/api/pending/${encodeURIComponent(id)}`, body);
-    remove(id, true);
+    await call(`/api/pending/${encodeURIComponent(known.question.id)}`, { ...body, seen });
+    remove(seen, true);
     countWaiting();
   } catch (error) {
-    for (const button of known.root.querySelectorAll("button")) button.disabled = false;
+    known.sending = false;
+    enable();
     known.problem.hidden = false;
     known.problem.textContent = `Not answered: ${error.message}`;
   }
 }
 
-function remove(id, answered = false) {
-  const known = shown.get(id);
+function remove(seen, answered = false) {
+  const known = shown.get(seen);
   if (!known) return;
   const next = known.root.nextElementSibling || known.root.previousElementSibling;
   known.root.remove();
-  shown.delete(id);
-  if (current !== id) return;
-  select(next ? next.dataset.id : null, false);
+  shown.delete(seen);
+  settle();
+  if (current !== seen) return;
+  select(next ? next.dataset.seen : null, false);
   if (!answered) deafUntil = performance.now() + 1000; // it went by itself: a key that was meant for it is not for the next one
 }
 
-function select(id, focus = true) {
+function select(seen, focus = true) {
   if (current && shown.has(current)) shown.get(current).root.classList.remove("current");
-  current = id && shown.has(id) ? id : null;
+  current = seen && shown.has(seen) ? seen : null;
   if (!current) return;
   const root = shown.get(current).root;
   root.classList.add("current");
@@ -260,47 +331,64 @@ function showCount(number) {
   document.title = number ? `(${number}) ${name}` : name;
 }
 
-// Questions of one kind, by one agent in one workspace, can be denied or allowed once together; each is listed above.
+// Questions of one kind, by one agent in one workspace, can be denied or allowed once together; each is listed.
 function together() {
   const place = document.getElementById("together");
   const groups = new Map();
   for (const { question } of shown.values()) {
     if (question.status !== "pending" || !question.answers.includes("once")) continue;
-    const key = [question.agent, question.action.kind, question.workspace].join("\n");
+    const kinds = question.view.actions.map((action) => action.kind);
+    const key = [question.agent, question.workspace, ...kinds].join("\n");
     groups.set(key, [...(groups.get(key) || []), question]);
   }
   const many = [...groups.values()].filter((group) => group.length > 1);
+  const key = JSON.stringify(many.map((group) => group.map((question) => question.seen)));
+  if (place.dataset.key === key) return;
+  place.dataset.key = key;
   place.replaceChildren(...many.map((group) => {
-    const name = `${group.length} questions of ${group[0].view.agent} (${group[0].action.kind})`;
-    const all = (answer) => () => { for (const question of group) send(question.id, { answer }); };
-    const items = make("ul", { class: "parts" }, ...group.map((question) => make("li", {}, make("code", { text: question.view.subject }))));
+    const name = `${group.length} questions of ${group[0].view.agent}: ${group[0].view.actions.map((action) => action.kind).join(", ")}`;
+    const seen = group.map((question) => question.seen);
+    const button = (answer, kind, text) => {
+      const made = make("button", { type: "button", class: kind, text, disabled: true, onclick: () => {
+        if (seen.every(isReadyBySeen)) for (const each of seen) send(each, { answer });
+      } });
+      made.group = seen;
+      return made;
+    };
+    const items = make("ul", { class: "parts" }, ...group.flatMap((question) => question.view.actions.map((action) =>
+      make("li", {}, badge(action.decision), make("span", { class: "dim", text: action.kind }), make("code", { text: action.subject })))));
     return make("details", { class: "card" }, make("summary", { text: `${name}: answer together` }), items,
-      make("div", { class: "buttons" },
-        make("button", { type: "button", text: `Allow these ${group.length} once`, onclick: all("once") }),
-        make("button", { type: "button", class: "danger", text: `Deny these ${group.length}`, onclick: all("deny") })));
+      make("div", { class: "buttons" }, button("once", "", `Allow these ${group.length} once`), button("deny", "danger", `Deny these ${group.length}`)));
   }));
+  settle();
 }
 
 function update(pending, now) {
-  const ids = new Set(pending.map((question) => question.id));
-  for (const id of [...shown.keys()]) if (!ids.has(id)) remove(id);
+  const listed = new Set(pending.map((question) => question.seen));
+  const gone = [...shown.keys()].filter((seen) => !listed.has(seen) && !shown.get(seen).sending);
   let changed = false;
   for (const question of pending) {
-    const known = shown.get(question.id);
-    if (known && known.signature === JSON.stringify(question)) continue;
+    if (shown.has(question.seen)) continue;
     const fresh = card(question);
-    if (known) known.root.replaceWith(fresh.root); else list.append(fresh.root);
-    shown.set(question.id, fresh);
-    if (current === question.id) fresh.root.classList.add("current");
+    const before = gone.find((seen) => shown.get(seen)?.question.id === question.id); // the same question, as it is now
+    shown.set(question.seen, fresh);
+    if (before) {
+      shown.get(before).root.replaceWith(fresh.root);
+      shown.delete(before);
+      if (current === before) select(question.seen, false);
+    } else list.append(fresh.root);
+    settle(Boolean(before));
     changed = true;
   }
+  for (const seen of gone) if (shown.has(seen)) { remove(seen); changed = true; }
   for (const { question, when } of shown.values()) {
     const left = question.expires ? Math.round((Date.parse(question.expires) - now) / 1000) : null;
     const lapse = question.status === "pending" && left !== null ? `, lapses in ${ago(new Date(now - left * 1000).toISOString(), now)}` : "";
     when.textContent = `waits for ${ago(question.created, now)}${lapse}`;
   }
-  if (!current && shown.size) select(shown.keys().next().value, false);
+  if (!current && list.firstElementChild) select(list.firstElementChild.dataset.seen, false);
   if (changed || !pending.length) countWaiting();
+  enable();
 }
 
 function notify(pending) {
@@ -308,7 +396,7 @@ function notify(pending) {
   const fresh = waiting.filter((question) => !announced.has(question.id));
   announced = new Set(waiting.map((question) => question.id));
   if (first || !fresh.length || !("Notification" in window) || Notification.permission !== "granted" || document.hasFocus()) { first = false; return; }
-  new Notification("byleave", { body: fresh.length === 1 ? `${fresh[0].view.agent} ${fresh[0].view.title}` : `${fresh.length} questions wait for you`, tag: "byleave" });
+  new Notification("byleave", { body: fresh.length === 1 ? fresh[0].view.notice : `${fresh.length} questions wait for you`, tag: "byleave" });
 }
 
 if (list) {
@@ -325,7 +413,7 @@ if (list) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.repeat) return;
     if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
-    const ids = [...list.children].map((child) => child.dataset.id);
+    const ids = [...list.children].map((child) => child.dataset.seen);
     const at = ids.indexOf(current);
     if (event.key === "j") select(ids[Math.min(at + 1, ids.length - 1)]);
     else if (event.key === "k") select(ids[Math.max(at - 1, 0)]);
@@ -338,7 +426,14 @@ if (list) {
   });
   list.addEventListener("focusin", (event) => {
     const root = event.target.closest(".question");
-    if (root && root.dataset.id !== current) select(root.dataset.id, false);
+    if (root && root.dataset.seen !== current) select(root.dataset.seen, false);
+  });
+  // A key that is held down presses the button that has the focus by now, again and again.
+  document.addEventListener("keydown", (event) => { if (event.repeat && (event.key === "Enter" || event.key === " ")) event.preventDefault(); }, true);
+  document.addEventListener("visibilitychange", () => { // what came while the page was hidden has not been seen yet
+    if (document.hidden) return;
+    for (const known of shown.values()) known.since = performance.now();
+    settle(false);
   });
 } else {
   repeatedly(async () => {
@@ -417,15 +512,22 @@ const trial = document.querySelector('[data-view="try"]');
 if (trial) {
   const field = document.getElementById("action");
   const place = document.getElementById("verdict");
+  const names = { fs: "files", net: "network", env: "variables", commands: "commands" };
+  const planTable = (plan) => make("ul", { class: "parts" }, ...plan.map((row) => make("li", {},
+    make("span", { class: "badge", text: names[row.family] || row.family }), make("code", { text: row.rule }), make("span", { class: "dim", text: row.source }))));
   const attempt = async () => {
     try {
       const { verdict, view } = await call(`/api/try?workspace=${encodeURIComponent(trial.dataset.workspace)}`, { text: field.value });
       const parts = view.parts.length ? [make("h2", { text: "Parts of the command" }), partList(view.parts)] : [];
-      const help = view.suggestion ? [make("h2", { text: "What would allow it?" }), make("pre", { class: "rule", text: view.suggestion, tabindex: "0" })] : [];
+      const help = verdict.decision === "allow" ? [] : [make("h2", { text: "What would allow it?" }),
+        view.nearest ? make("p", { text: `The nearest rule: ${view.nearest}.` }) : null,
+        view.suggestion ? make("pre", { class: "rule", text: view.suggestion, tabindex: "0" }) : null,
+        view.nearest || view.suggestion ? null : make("p", { class: "dim", text: "No single rule of yours would." })];
+      const plan = view.plan.length ? [make("h2", { text: "The sandbox that it would run in" }), make("p", { class: "dim", text: view.sandbox }), planTable(view.plan)]
+        : view.sandbox ? [make("p", { class: "dim", text: view.sandbox })] : [];
       place.replaceChildren(make("section", { class: "card" },
         make("p", {}, badge(verdict.decision), view.reason),
-        view.sandbox ? make("p", { class: "dim", text: view.sandbox }) : null,
-        ...parts, make("h2", { text: "Why" }), reasons(view.because), ...help));
+        ...parts, make("h2", { text: "Why" }), reasons(view.because), ...help, ...plan));
     } catch (error) {
       place.replaceChildren(make("section", { class: "card" }, make("p", { class: "problem", text: error.message })));
     }
@@ -433,6 +535,28 @@ if (trial) {
   trial.addEventListener("submit", (event) => { event.preventDefault(); attempt(); });
   field.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); attempt(); } });
   for (const example of trial.querySelectorAll(".example")) example.addEventListener("click", () => { field.value = example.textContent; attempt(); });
+}
+
+// ---- Policy ---------------------------------------------------------------------------------------------------------
+
+const findings = document.querySelector('[data-view="policy"]');
+if (findings) {
+  const NEVER_DECIDES = ["shadowed", "duplicate", "no_effect"];
+  const colours = { error: "deny", warning: "ask" };
+  call(`/api/lint?workspace=${encodeURIComponent(findings.dataset.workspace)}`).then(({ findings: found, left_out: more, problem }) => {
+    const rows = [...document.querySelectorAll("tr[data-rule]")];
+    for (const { code, rule, source } of found) {
+      if (!NEVER_DECIDES.includes(code)) continue;
+      for (const row of rows) if (row.dataset.rule === rule && row.dataset.source === source) { row.classList.add("shadowed"); row.title = code; }
+    }
+    const items = found.map((each) => make("li", {},
+      make("p", {}, make("span", { class: `badge ${colours[each.severity] || ""}`, text: each.severity }), make("b", { text: each.code.replaceAll("_", " ") }),
+        make("code", { text: each.rule }), make("span", { class: "dim", text: each.source })),
+      make("p", { text: each.message }), make("p", { class: "dim", text: each.fix })));
+    findings.replaceChildren(make("h2", { text: "Findings" }),
+      items.length ? make("ul", { class: "parts findings" }, ...items) : make("p", { class: "dim", text: problem || "Nothing was found." }),
+      more ? make("p", { class: "dim", text: `And ${more} more: \`byleave policy lint\` lists them.` }) : "");
+  }, (error) => findings.replaceChildren(make("h2", { text: "Findings" }), make("p", { class: "problem", text: error.message })));
 }
 
 const filters = document.getElementById("activity-filters");
