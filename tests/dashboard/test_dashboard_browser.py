@@ -23,6 +23,8 @@ from dashboard.dashboard_scene import Room, ask_about, ask_to_write, room
 if PROGRAM is None:
     pytest.skip(MISSING, allow_module_level=True)
 
+AXE = os.environ.get("BYLEAVE_AXE")
+READY = {"/approvals": ".question:nth-child(3)", "/live": "#rows tr", "/policy": "#findings li"}
 HOSTILE = "<img src=x onerror='window.hit=1'><script>window.hit=1</script> \u202egnp\x1b[2J"
 
 
@@ -363,8 +365,8 @@ def test_an_action_is_tried(page: Page, served: Room) -> None:
 
 
 def test_findings_appear_on_the_policy_page_and_rules_that_never_decide_are_grey(page: Page, served: Room) -> None:
-    rules = (served.home / "config.toml").read_text()
-    (served.home / "config.toml").write_text(f'{rules}\n[[rules]]\nallow = {{ command = "npm", args = ["ci"] }}\n')
+    with (served.home / "config.toml").open("a") as rules:
+        rules.write('\n[[rules]]\nallow = { command = "npm", args = ["ci"] }\n')
     visit(page, served, "/policy")
     page.until("document.querySelector('#findings li')")
     assert "allow npm ci" in page.text("#findings")
@@ -387,6 +389,38 @@ def test_activity_is_searched_and_leads_to_one_record(page: Page, served: Room) 
     page.until("document.querySelectorAll('.entry').length === 1")
     page.click("command make n17.")
     page.until("location.search.includes('record=') && document.body.innerText.includes('byleave.toml:1')")
+
+
+@pytest.mark.skipif(AXE is None, reason="axe-core is not installed (BYLEAVE_AXE is the path of its axe.min.js)")
+def test_axe_finds_nothing_serious_on_any_page(page: Page, served: Room) -> None:
+    with (served.home / "config.toml").open("a") as rules:
+        rules.write('\n[[rules]]\nallow = { command = "npm", args = ["ci"] }\n')  # which never decides
+    served.command("npm ci && rm -rf build")
+    served.command("cargo publish")
+    ask_about(
+        served,
+        AskedAction("k" * 64, {"kind": "read", "path": "a.txt"}, {"decision": "allow"}),
+        AskedAction("l" * 64, {"kind": "delete", "path": "a.txt"}, {"decision": "ask"}),
+        given={"file_path": "a.txt", "content": "x"},
+    )
+    for number in range(3):
+        log_of(served).append(decided(number))
+    script = Path(str(AXE)).read_text()
+    for dark in (False, True):
+        page.look(width=1280, height=900, dark=dark)
+        for path in ("/", "/live", "/approvals", "/activity", "/activity?record=1", "/policy", "/try"):
+            visit(page, served, path)
+            page.until(f"document.querySelector('{READY.get(path, 'h1')}')")
+            if path == "/try":
+                page.fill("Action to try", "git push")
+                page.click("Try")
+                page.until("document.querySelector('#verdict .badge')")
+            page.evaluate(f"{script}; 1")
+            found = page.evaluate(
+                "axe.run().then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact))"
+                ".map(v => `${v.id}: ${v.nodes.map(n => n.html + ' ' + n.failureSummary).join(' | ')}`))"
+            )
+            assert found == [], (path, dark)
 
 
 def test_every_page_fits_a_phone_and_has_names_for_its_controls(page: Page, served: Room) -> None:

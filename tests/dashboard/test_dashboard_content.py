@@ -212,12 +212,13 @@ def test_what_else_a_rule_would_allow_is_counted_as_learning_does(board: Room) -
 
 
 def test_trying_names_the_nearest_rule_and_the_plan_of_the_sandbox(board: Room) -> None:
+    (board.root / "byleave.toml").unlink()
     (board.home / "config.toml").write_text(
-        '[shell]\nconfine = "auto"\n[[shell.access.net]]\nhost = "crates.io"\n'
-        '[[rules]]\nallow = { command = "cargo", args = ["fetch"] }\n[[rules]]\nallow = { command = "make" }\n'
+        '[shell]\nconfine = "auto"\n[[shell.access.net]]\nhost = "crates.io"\nallow = true\n'
+        '[[rules]]\nallow = { command = "git", subcommand = "log" }\n[[rules]]\nallow = { command = "make" }\n'
     )
-    near = board.ask("POST", "/api/try", {"text": "cargo fetch x"}).tree
-    assert near["verdict"]["nearest"]["rule"] == "allow cargo fetch"
+    near = board.ask("POST", "/api/try", {"text": "git log --output=x"}).tree
+    assert near["verdict"]["nearest"]["rule"] == "allow git log"
     assert "would allow it, but" in near["view"]["nearest"]
     plan = board.ask("POST", "/api/try", {"text": "make"}).tree["view"]["plan"]
     assert any("crates.io" in each["rule"] and each["family"] == "net" for each in plan)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.analysis.coverage import ACCESS, access_rules
+from byleave.analysis.coverage import shell_rules
 from byleave.analysis.nearest_rule import nearest_rule
 from byleave.core.access import SHELL_TOOL
 from byleave.core.action import parse_action
@@ -184,9 +184,7 @@ def _sandbox_words(sandbox: Any) -> str:
 def _sandbox_plan(compiled: Compiled) -> list[dict[str, str]]:
     """Return what a confined command is given, rule by rule: `byleave run --explain` says how that is enforced."""
     tool = compiled.policy.views[0].tools.get(SHELL_TOOL)
-    rules = (
-        [] if tool is None else [each for family in ACCESS for each in access_rules(tool.access, family, SHELL_TOOL)]
-    )
+    rules = [] if tool is None else list(shell_rules(tool.access))
     return [
         {"family": each.family, "rule": cut(shown(each.rule), 300), "source": cut(shown(each.source), 200)}
         for each in rules[:_MOST_PLANNED]
