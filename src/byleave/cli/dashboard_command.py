@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from byleave.cli.output import complain, say, say_json
 from byleave.cli.terminal import started_by_agent
 from byleave.cli.workspace import open_workspace
-from byleave.dashboard.access import OPENING_SECONDS
+from byleave.dashboard.access import ADDRESS_SECONDS, OPENING_SECONDS
 from byleave.dashboard.machine import Machine
 from byleave.dashboard.server import Dashboard, serve_dashboard
 from byleave.errors import InputError, StateError
@@ -53,7 +53,8 @@ async def _serve(given: ParsedArguments, port: int) -> None:
         if given.flag("json"):
             say_json({"url": address, "port": server.addresses[0].port, "pid": os.getpid()})
         else:
-            say(f"The dashboard is at\n\n    {address}\n\nThe address works once. Ctrl-C ends the dashboard.")
+            good = f"for {ADDRESS_SECONDS / 60:.0f} minutes"
+            say(f"The dashboard is at\n\n    {address}\n\nThe address works once, {good}. Ctrl-C ends the dashboard.")
         sys.stdout.flush()
         if not given.flag("no_open") and not given.flag("json"):
             _open_browser(dashboard.access.new_address(OPENING_SECONDS))

@@ -428,8 +428,8 @@ def policy(
                 tag("td", _badge(rule.outcome.word)),
                 tag("td", tag("code", cut(rule.text, 1000))),
                 tag("td", cut(rule.source, 200), class_="dim"),
-                tag("td", str(count), class_="number"),
-                tag("td", local_time(last)[:16] or "never", class_="dim"),
+                tag("td", str(count), class_="number", data_label="hits"),
+                tag("td", local_time(last)[:16] or "never", class_="dim", data_label="last use"),
                 data_rule=shown(rule.text),
                 data_source=shown(rule.source),
             )
@@ -446,7 +446,8 @@ def policy(
     ]
     warnings = [tag("li", each) for each in compiled.warnings]
     return joined(
-        _card("Warnings", tag("ul", *warnings)) if warnings else Markup(),
+        _card("Warnings", tag("ul", *warnings, class_="parts")) if warnings else Markup(),
+        _card("Rules, the first that matches decides", listed, wide=True),
         tag(
             "section",
             tag("h2", "Findings"),
@@ -457,7 +458,6 @@ def policy(
             data_view="policy",
             data_workspace=workspace,
         ),
-        _card("Rules, the first that matches decides", listed, wide=True),
         _card("Layers, strongest first", tag("ul", *layers, class_="layers") if layers else tag("p", "None.")),
         _card("Groups", *groups),
     )

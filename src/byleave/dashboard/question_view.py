@@ -86,17 +86,12 @@ def facts_of(tree: Tree) -> list[list[str]]:
 def action_view(asked: AskedAction) -> dict[str, Any]:
     """Return one action of a question: its kind, what it is about, and what the policy says of it alone."""
     action, verdict = asked.action, asked.verdict
-    subject = subject_of(action)
     return {
         "kind": verb_of(action),
-        "subject": subject,
+        "subject": subject_of(action),
         "decision": shown(str(verdict.get("decision") or "ask")),
         "reason": shown(str(verdict.get("reason") or "")),
-        "facts": [
-            [name, value]
-            for name, value in facts_of(action)
-            if name != "kind" and not (value == subject and name in _FIRST)
-        ],
+        "facts": facts_of(action),
         "parts": parts_of(verdict),
         "because": because_of(verdict),
         "leads_to": [shown(place) for place in asked.leads_to],

@@ -127,8 +127,9 @@ function reasons(because) {
 function actionRows(action, question) {
   const rows = [];
   if (action.parts.length > 1 || action.parts.some((part) => part.files.length)) rows.push(partList(action.parts));
-  const known = { cwd: question.workspace, agent: question.view.agent }; // which the card says already
-  const rest = action.facts.filter(([name, value]) => known[name] !== value);
+  const said = { cwd: question.workspace, agent: question.view.agent }; // which the card says already, as it says the kind
+  for (const name of ["command", "path", "url", "name", "program"]) said[name] = action.subject;
+  const rest = action.facts.filter(([name, value]) => name !== "kind" && said[name] !== value);
   if (rest.length) rows.push(facts(rest));
   for (const place of action.leads_to) rows.push(make("p", { class: "meta", text: `leads to ${place}` }));
   return rows;
@@ -207,6 +208,7 @@ function enable() {
   const focused = document.activeElement;
   for (const known of shown.values()) {
     const off = !isReady(known);
+    known.root.classList.toggle("sending", known.sending);
     for (const button of known.root.querySelectorAll("button")) if (button.disabled !== off) button.disabled = off;
   }
   for (const button of document.querySelectorAll("#together button")) button.disabled = !button.group.every(isReadyBySeen);
@@ -346,7 +348,8 @@ function together() {
   if (place.dataset.key === key) return;
   place.dataset.key = key;
   place.replaceChildren(...many.map((group) => {
-    const name = `${group.length} questions of ${group[0].view.agent}: ${group[0].view.actions.map((action) => action.kind).join(", ")}`;
+    const kinds = [...new Set(group[0].view.actions.map((action) => action.kind))].join(", ");
+    const name = `Answer ${group.length} questions of ${group[0].view.agent} together: ${kinds}`;
     const seen = group.map((question) => question.seen);
     const button = (answer, kind, text) => {
       const made = make("button", { type: "button", class: kind, text, disabled: true, onclick: () => {
@@ -357,7 +360,7 @@ function together() {
     };
     const items = make("ul", { class: "parts" }, ...group.flatMap((question) => question.view.actions.map((action) =>
       make("li", {}, badge(action.decision), make("span", { class: "dim", text: action.kind }), make("code", { text: action.subject })))));
-    return make("details", { class: "card" }, make("summary", { text: `${name}: answer together` }), items,
+    return make("details", { class: "card" }, make("summary", { text: name }), items,
       make("div", { class: "buttons" }, button("once", "", `Allow these ${group.length} once`), button("deny", "danger", `Deny these ${group.length}`)));
   }));
   settle();
@@ -547,7 +550,10 @@ if (findings) {
     const rows = [...document.querySelectorAll("tr[data-rule]")];
     for (const { code, rule, source } of found) {
       if (!NEVER_DECIDES.includes(code)) continue;
-      for (const row of rows) if (row.dataset.rule === rule && row.dataset.source === source) { row.classList.add("shadowed"); row.title = code; }
+      for (const row of rows) if (row.dataset.rule === rule && row.dataset.source === source && !row.classList.contains("shadowed")) {
+        row.classList.add("shadowed");
+        row.cells[2].append(make("span", { class: "badge", text: code.replaceAll("_", " ") }));
+      }
     }
     const items = found.map((each) => make("li", {},
       make("p", {}, make("span", { class: `badge ${colours[each.severity] || ""}`, text: each.severity }), make("b", { text: each.code.replaceAll("_", " ") }),
