@@ -22,6 +22,9 @@ from byleave.policy.load import Workspace  # noqa: E402
 from byleave.store.audit.log import AuditLog  # noqa: E402
 
 RULES = """
+[shell]
+confine = "auto"
+
 [[rules]]
 allow = { group = "read_only_git" }
 
@@ -99,9 +102,9 @@ def take(page: Page, origin: str) -> None:
         page.go(f"{origin}/{'' if name == 'overview' else name}")
         page.until("document.querySelector('.question, .tile')")
         page.picture(PLACE / f"dashboard-{name}.png")
-    page.look(width=1100, height=560, dark=True)
+    page.look(width=1100, height=1010, dark=True)
     page.go(f"{origin}/try")
-    page.fill("Action to try", "npm test && git push --force")
+    page.fill("Action to try", "git status && cargo publish")
     page.click("Try")
     page.until("document.querySelector('#verdict .badge')")
     page.picture(PLACE / "dashboard-try.png")

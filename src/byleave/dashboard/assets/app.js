@@ -167,7 +167,7 @@ function card(question) {
     if (only) root.append(...actionRows(only, question));
   }
   if (view.input && view.input.length) root.append(make("h3", { text: "What the tool would be given" }), facts(view.input));
-  if (view.change && view.change.length) root.append(difference(view.change));
+  if (view.change && view.change.length) root.append(make("h3", { text: "What would change" }), difference(view.change));
   if (view.definition) {
     const { old, new: fresh, diff } = view.definition;
     root.append(make("div", { class: "definition" },
