@@ -217,7 +217,10 @@ def test_a_question_is_answered_only_as_it_was_seen(board: Room) -> None:
     assert board.answer(question.id, answer="once", seen=after["seen"]).status == 200
 
 
-def test_one_definition_in_two_workspaces_is_two_questions(board: Room, tmp_path: Path) -> None:
+def test_one_definition_in_two_workspaces_is_two_questions(
+    board: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Approval, "id", property(lambda _self: "c0ffee"))
     other = tmp_path / "other"
     other.mkdir()
     text = '{"name":"buy","description":"buys"}'
@@ -228,10 +231,9 @@ def test_one_definition_in_two_workspaces_is_two_questions(board: Room, tmp_path
         for each in seen:
             workspace.approvals.definitions.record("shop", [each], now="2026-01-01T00:00:00Z")
     found = {each["workspace"]: each for each in board.pending()}
-    assert len({each["id"] for each in found.values()}) == 1
-    one = found[str(other)]
-    assert board.answer(one["id"], answer="always").status == 409
-    assert board.answer(one["id"], answer="always", seen=one["seen"]).status == 200
+    assert set(found) == {str(board.root), str(other)}
+    assert board.answer("c0ffee", answer="always").status == 409
+    assert board.answer("c0ffee", answer="always", seen=found[str(other)]["seen"]).status == 200
     assert [each["workspace"] for each in board.pending()] == [str(board.root)]
 
 

@@ -26,7 +26,11 @@ class Process(Struct, frozen=True):
 def holders_of(inode: int) -> frozenset[Process]:
     """Return the processes that hold a socket, as far as they can be read."""
     found = set()
-    for name in os.listdir("/proc"):
+    try:
+        names = os.listdir("/proc")
+    except OSError:  # a system without it
+        return frozenset()
+    for name in names:
         if name.isdecimal() and _has_descriptor(int(name), inode):
             started = started_at(int(name))
             if started is not None:
