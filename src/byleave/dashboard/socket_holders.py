@@ -44,14 +44,14 @@ def holds(process: Process, inode: int) -> bool:
 
 
 def _has_descriptor(pid: int, inode: int) -> bool:
-    wanted, place = f"socket:[{inode}]", f"/proc/{pid}/fd"
+    link, place = f"socket:[{inode}]", f"/proc/{pid}/fd"
     if not inode:  # of a socket that no process holds any more
         return False
     try:
         names = os.listdir(place)
     except OSError:
         return False
-    return any(_leads_to(f"{place}/{name}") == wanted for name in names)
+    return any(_leads_to(f"{place}/{name}") == link for name in names)
 
 
 def _leads_to(link: str) -> str:
