@@ -14,7 +14,7 @@ UNIT := tests/core tests/shell tests/protocol tests/translate tests/policy tests
 ALONE := tests/sandbox tests/toolhost/test_soak.py tests/toolhost/test_hostile.py
 
 .DEFAULT_GOAL := test
-.PHONY: help test check unit integration sandbox slow test-agents coverage architecture demo bench fuzz format lock launcher clean
+.PHONY: help test check unit integration sandbox slow test-agents coverage architecture screenshots demo bench fuzz format lock launcher clean
 
 # The tests start the command hundreds of times: without compiled modules each start takes twice as long.
 test unit integration sandbox slow test-agents coverage bench: export PYTHONDONTWRITEBYTECODE :=
@@ -59,6 +59,9 @@ coverage: $(READY) ## branch coverage of core, shell, protocol and policy; the g
 
 architecture: $(READY) ## draw the diagrams of docs/architecture.md from the code
 	$(BIN)/python tools/architecture.py
+
+screenshots: $(READY) ## take the pictures of docs/dashboard.md, with chromium
+	$(BIN)/python tools/screenshots.py
 
 demo: $(READY) ## a walk through what byleave does, in a directory of its own
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from byleave.acp.editor_setup import setup_for
-from byleave.cli.audit_text import said, what
+from byleave.store.audit.wording import said, what
 from command import byleave
 from fakes.acp_talk import Talk, update
 

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 import amounts
-from byleave.analysis.lint import lint
+from byleave.analysis.lint import lint, surroundings
 from byleave.analysis.lint_rules import find_shadows, lint_rules
 from byleave.analysis.matcher_algebra import ALWAYS
 from byleave.analysis.written_rules import WrittenRules
-from byleave.cli.policy_lint_command import surroundings
 from byleave.core.decision import Verdict
 from byleave.policy.live_policy import LivePolicy
 from byleave.policy.load import Workspace

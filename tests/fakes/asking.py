@@ -1,11 +1,13 @@
 """Somebody to ask and somewhere to record, in memory."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from byleave.core.redact import Redactor
 from byleave.errors import StateError
 from byleave.guard.evaluation import Question
+from byleave.store.questions import Answer, Questions
 
 
 class MemoryLog:
@@ -53,3 +55,14 @@ class DistantPerson(Person):
 
     async def ask(self, question: Question, patience: float) -> str:  # type: ignore[override]
         return super().ask(question, patience)
+
+
+def answer_first(store: Questions, choice: str, *, seconds: float = 20.0, reason: str = "") -> str:
+    """Answer the first question that comes; return its id."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for question in store.all():
+            assert store.answer(Answer(question.id, choice, "dashboard", reason))
+            return question.id
+        time.sleep(0.02)
+    raise AssertionError("no question came")

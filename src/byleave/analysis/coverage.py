@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.core.access import Default
+from byleave.core.access import SHELL_TOOL, Default
 from byleave.core.agents import written_refs
 from byleave.core.decision import BUILT_IN
 from byleave.policy.layers import COMMAND_LINE, INLINE, LOCAL, PROJECT
@@ -90,6 +90,16 @@ def access_rules(access: Access, family: str, tool: str) -> Iterator[WrittenRule
         return
     rules = table.rules.values() if isinstance(table.rules, Mapping) else table.rules
     yield from (WrittenRule(family, rule.text, rule.source, tool) for rule in rules)
+
+
+def shell_rules(access: Access) -> Iterator[WrittenRule]:
+    """Yield the rules of a confined command; the variables that always pass are one of them."""
+    for family in ACCESS:
+        rules = list(access_rules(access, family, SHELL_TOOL))
+        if family == "env":
+            yield WrittenRule(family, "a closed list of variables: read", BUILT_IN, SHELL_TOOL)
+            rules = [rule for rule in rules if rule.source != BUILT_IN]
+        yield from rules
 
 
 def is_tested(compiled: Compiled, source: str) -> bool:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from byleave.analysis.answers import action_key, is_unsaid
 from byleave.analysis.generalize import ProposedRule, Question, exact_rules, wider_rules
-from byleave.analysis.over_grant import OverGrant, over_grant, text_of, trials
+from byleave.analysis.over_grant import OverGrant, over_grant, plain_action, text_of, trials
 from byleave.core.action import CommandAction, parse_action
 from byleave.core.decision import ASK, DENY
 from byleave.core.fs_rules import FsTarget
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 TIMES = 3  # as often as one answers without having to think any more
 MOST_EXAMPLES = 5
 _SEVERAL = 2
-_PLAIN_FIELDS = ("kind", "command", "path", "to", "url", "server", "name", "program", "args")
 _MOST_LESSONS = 2000  # different actions that are looked at: those that were answered most, the newest first
 _WILD = frozenset("*?[")
 _KINDS_OF = {
@@ -167,9 +166,9 @@ class Learner:
 
     def _proposal(self, accepted: _Accepted) -> Proposal:
         toml, held = accepted.toml, accepted.questions
-        seen = [_plain(each.lesson.action, each.path) for each in held]
+        seen = [plain_action(each.lesson.action, each.path) for each in held]
         recorded = [*(lesson.action for lesson in self._evidence.lessons.values()), *self._evidence.objections.values()]
-        tried = trials(toml, files=self._files, seen=[_plain(action) for action in recorded])
+        tried = trials(toml, files=self._files, seen=[plain_action(action) for action in recorded])
         keys = {action_key(action) for action in seen}
         found = over_grant(toml, tried, before=self._trial.before, after=accepted.after, seen=keys)
         said = [*cautions_apart(toml)[1], *([found.caution] if found.caution else [])]
@@ -237,14 +236,6 @@ def _allows(policy: LivePolicy, action: Tree) -> bool:
         return policy.decide(parse_action(action)).allowed
     except ByleaveError:
         return False
-
-
-def _plain(action: Tree, path: str | None = None) -> Tree:
-    """Return an action without the circumstances that no rule is about."""
-    named = {name: action[name] for name in _PLAIN_FIELDS if action.get(name) is not None}
-    if action.get("tool") is not None:
-        named["tool"] = action["tool"]
-    return named if path is None or "path" not in named else {**named, "path": path}
 
 
 class _Objection:

@@ -8,6 +8,7 @@ Start at `lint`.
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from byleave.analysis.lint_commands import (
     programs_in,
     try_corpus,
 )
-from byleave.analysis.lint_disk import lint_disk
+from byleave.analysis.lint_disk import lint_disk, look_at_disk
 from byleave.analysis.lint_grants import lint_access_grants, lint_empty, lint_grants, lint_names, lint_servers
 from byleave.analysis.lint_rules import lint_rules
 from byleave.analysis.written_rules import WrittenRules
@@ -33,16 +34,26 @@ from byleave.core.access import SHELL_TOOL, Default
 from byleave.core.rules import RuleTable
 from byleave.core.suggest import SERVERS
 from byleave.policy.live_policy import LivePolicy
+from byleave.shell.knowledge.programs import BUILT_IN
 from byleave.text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from byleave.analysis.lint_disk import DiskView
     from byleave.core.rules import CompiledRule
+    from byleave.policy.load import Workspace
 
 _MOST_TRIED = 200  # rules that are left out in turn, to see what the corpus says without them
 _NOT_COUNTED = "not counted"
+_MOST_PROGRAMS = 50_000  # names on the PATH
+_SHELL_WORDS = frozenset(
+    (  # noqa: SIM905 -- a list would take a line for each
+        ". : [ alias bg bind builtin caller cd command declare dirs disown echo enable eval exec exit export false fc "
+        "fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd read readonly return "
+        "set shift shopt source suspend test times trap true type typeset ulimit umask unalias unset wait"
+    ).split()
+)
 
 
 class Surroundings(Struct, frozen=True):
@@ -52,6 +63,36 @@ class Surroundings(Struct, frozen=True):
     programs: KnownPrograms
     environment: tuple[str, ...]
     home: str
+
+
+def surroundings(
+    workspace: Workspace, policy: LivePolicy, *, disk: bool, progress: Callable[[int], None] | None = None
+) -> Surroundings:
+    """Return what lint has to know of this machine; with `disk`, after a walk through the workspace."""
+    root = workspace.root.path
+    view = look_at_disk(root, workspace.sensitive(policy.compiled), progress=progress) if disk else None
+    own = policy.compiled.settings.get("programs", {})
+
+    def is_described(name: str) -> bool:
+        return name in BUILT_IN or name in own or name in _SHELL_WORDS
+
+    def is_file(name: str) -> bool:
+        return os.path.lexists(os.path.join(root, name))
+
+    programs = KnownPrograms(is_described, _on_path(), is_file)
+    return Surroundings(view, programs, tuple(sorted(os.environ)), workspace.homes.user)
+
+
+def _on_path() -> frozenset[str]:
+    names: set[str] = set()
+    for directory in dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep)):
+        try:
+            names.update(os.listdir(directory or "."))
+        except OSError:  # a directory that is not there
+            continue
+        if len(names) > _MOST_PROGRAMS:
+            break
+    return frozenset(names)
 
 
 def lint(policy: LivePolicy, around: Surroundings) -> list[Finding]:

@@ -43,6 +43,7 @@ _CAPABILITIES = {
     "delete": ("delete",),
     "execute": ("exec",),
 }
+_PLAIN_FIELDS = ("kind", "command", "path", "to", "url", "server", "name", "program", "args")
 _URL = re.compile(r"https?://[^\s'\"<>|;)]+")
 _VALUE = "value"  # in the place of what an option takes
 _ANYTHING = "**"
@@ -98,6 +99,14 @@ def text_of(action: Tree) -> str:
         return " ".join([subject, *map(str, action.get("args") or ())])
     more = f" {action['tool']}" if kind == "call" and action.get("tool") else ""
     return f"{kind} {subject}{more}"
+
+
+def plain_action(action: Tree, path: str | None = None) -> Tree:
+    """Return an action without the circumstances that no rule is about."""
+    named = {name: action[name] for name in _PLAIN_FIELDS if action.get(name) is not None}
+    if action.get("tool") is not None:
+        named["tool"] = action["tool"]
+    return named if path is None or "path" not in named else {**named, "path": path}
 
 
 class _Reach:

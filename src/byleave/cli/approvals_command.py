@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,9 +14,11 @@ from byleave.cli.trust_command import trust_file
 from byleave.cli.workspace import load_policy, open_workspace
 from byleave.errors import InputError
 from byleave.gateway.pins import changed_fields, difference, hidden_characters
+from byleave.guard.evaluation import NO, ONCE
 from byleave.mounts.review import effect, question, waiting
 from byleave.policy.layers import ENCLOSING
 from byleave.store.approvals import APPROVED, PENDING, REVOKED, TOOL_DEFINITION, Approval, now
+from byleave.store.questions import EXPIRED, Answer, Questions, approval_of, status_of
 from byleave.text import quoted, shown
 from byleave.user_files import digest
 
@@ -27,19 +30,21 @@ if TYPE_CHECKING:
     from byleave.mounts.review import Binding
     from byleave.policy.compile import Compiled
     from byleave.policy.load import Workspace
+    from byleave.store.questions import StoredQuestion
 
 REFUSED = 1
 _MOST_DEFINITIONS = 5  # approved ones that are listed; more would hide everything else
 _WHOLE = 1 << 20  # lines: what is not shown cannot be agreed to
-_ORDER = {PENDING: 0, APPROVED: 1, REVOKED: 2}
+_ORDER = {PENDING: 0, APPROVED: 1, REVOKED: 2, EXPIRED: 3}
 _COLOURS = {PENDING: "ask", APPROVED: "allow", REVOKED: "deny"}
 
 
 class PendingApproval(Struct, frozen=True):
-    """Something that needs approval; `binding` is what the approval of a mount covers."""
+    """Something that needs approval; `binding` is what the approval of a mount covers, `held` a process waits for."""
 
     approval: Approval
     binding: Binding | None = None
+    held: StoredQuestion | None = None
 
 
 def run(given: ParsedArguments) -> int:
@@ -53,6 +58,7 @@ def run(given: ParsedArguments) -> int:
 
 def _list(given: ParsedArguments, workspace: Workspace, pending: list[PendingApproval]) -> int:
     found = [one.approval for one in _unanswered(pending, workspace)]
+    found += [one.approval for one in pending if one.approval.status == EXPIRED]
     found += [one for one in workspace.approvals.all() if one.status != PENDING]
     found.sort(key=lambda approval: _ORDER.get(approval.status, 0))
     warn(given, dict.fromkeys(workspace.approvals.warnings))
@@ -132,8 +138,12 @@ def _agrees(given: ParsedArguments, workspace: Workspace, one: PendingApproval) 
         asked = f"Serve {f'the {what}' if what else 'it'} with this definition, until it is revoked?"
     else:
         lines, asked = [f"{approval.kind}: {shown(approval.subject)}"], "Approve exactly this, until it is revoked?"
+        if one.held is not None:
+            asked = "Approve exactly this, once?"
     _show(given, lines)
     answer = answer_of(given, asked, about=lines)
+    if one.held is not None:
+        return None if answer is None else _reply(workspace, one.held, ONCE if answer else NO)
     if answer is False and one.binding is None:
         workspace.approvals.revoke(approval, now=now())
         record_answers(given, workspace, [_recorded(approval)], choice="no")
@@ -150,6 +160,15 @@ def _agrees(given: ParsedArguments, workspace: Workspace, one: PendingApproval) 
         workspace.approvals.settle_action(approval.detail["key"], status=APPROVED, now=now())
     record_answers(given, workspace, [_recorded(approval)])
     return True
+
+
+def _reply(workspace: Workspace, question: StoredQuestion, choice: str) -> bool | None:
+    """Answer a process that waits, whose guard records it; None if the question is over by now."""
+    over = status_of(question, datetime.now(UTC)) == EXPIRED
+    if over or not _questions(workspace).answer(Answer(question.id, choice, "terminal")):
+        complain("byleave: the question was answered, or is over, by now; nothing was approved")
+        return None
+    return choice == ONCE
 
 
 def _revoke(given: ParsedArguments, workspace: Workspace, pending: list[PendingApproval]) -> int:
@@ -185,6 +204,22 @@ def _pending(workspace: Workspace, compiled: Compiled) -> Iterator[PendingApprov
     for approval in workspace.approvals.all():
         if approval.status == PENDING:
             yield PendingApproval(approval)
+    yield from _held(workspace)
+
+
+def _held(workspace: Workspace) -> Iterator[PendingApproval]:
+    """Yield the questions that running processes hold; one whose process has ended is listed as expired for a while."""
+    store, moment = _questions(workspace), datetime.now(UTC)
+    for held in store.all():
+        if store.answer_to(held.id) is None:
+            action = {**held.actions[0].action, "door": held.door}
+            words = [f"{name}={quoted(str(action[name]))}" for name in action if name != "kind" and action[name]]
+            subject = f"{action.get('kind')} {' '.join(words)}"
+            yield PendingApproval(approval_of(held, status_of(held, moment), subject), held=held)
+
+
+def _questions(workspace: Workspace) -> Questions:
+    return Questions(workspace.homes.workspace(workspace.root.path))
 
 
 def unanswered(workspace: Workspace, compiled: Compiled) -> list[PendingApproval]:
@@ -195,12 +230,14 @@ def unanswered(workspace: Workspace, compiled: Compiled) -> list[PendingApproval
 def _unanswered(pending: list[PendingApproval], workspace: Workspace) -> list[PendingApproval]:
     """Return what is pending and was not revoked: a revoked one needs its id to be approved again."""
     revoked = {one.id for one in workspace.approvals.all() if one.status == REVOKED}
-    return [one for one in pending if one.approval.id not in revoked]
+    return [one for one in pending if one.approval.id not in revoked and one.approval.status == PENDING]
 
 
 def _named(id_: str, pending: list[PendingApproval], workspace: Workspace) -> list[PendingApproval]:
     """Return what an id stands for: something that waits, or an action that was revoked; nothing if it is approved."""
     waits = [one for one in pending if one.approval.id == id_]
+    if any(one.approval.status == EXPIRED for one in waits):
+        raise InputError(f"{quoted(id_)} has expired: the process that asked has ended", hint="have it tried again")
     known = [one for one in workspace.approvals.all() if one.id == id_]
     revoked = [PendingApproval(one) for one in known if one.status == REVOKED and _can_return(one)]
     if not waits and not known:

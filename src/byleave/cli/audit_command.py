@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from byleave.cli.audit_summary import summarize
-from byleave.cli.audit_text import COLUMNS, csv_row, deciding_rule, exported, page, said, text, was_seen, what
+from byleave.cli.audit_text import COLUMNS, csv_row, exported, page
 from byleave.cli.output import (
     cut_to,
     is_closed_within,
@@ -30,6 +30,7 @@ from byleave.errors import InputError
 from byleave.store.audit.chain import read_head
 from byleave.store.audit.log import AuditLog
 from byleave.store.audit.query import Filter, read_when
+from byleave.store.audit.wording import deciding_rule, said, text, was_seen, what
 from byleave.text import quoted, shown
 
 if TYPE_CHECKING:

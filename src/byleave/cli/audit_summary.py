@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.analysis.activity import ActivityCount
-from byleave.cli.audit_text import what
 from byleave.cli.output import cut_to, local_time, paint, say, say_json, warn
 from byleave.cli.progress import ProgressBar
 from byleave.errors import ByleaveError, InputError
@@ -22,6 +21,7 @@ from byleave.policy.dirs import find_homes
 from byleave.policy.load import ROOT_FILE
 from byleave.store.audit.log import AuditLog
 from byleave.store.audit.query import read_when
+from byleave.store.audit.wording import what
 from byleave.text import shown
 from byleave.user_files import read_private
 

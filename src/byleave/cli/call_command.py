@@ -188,7 +188,14 @@ class CallRunner:
         self._modes = WithRunModes(policy, by_hand=not started_by_agent())
         moded: Any = self._modes
         self._guard = guard_for(
-            workspace, DOOR, files=files, session=session, asker=asker, policy=moded, client_approves=None
+            workspace,
+            DOOR,
+            files=files,
+            session=session,
+            asker=asker,
+            policy=moded,
+            client_approves=None,
+            check_holds=True,
         )
         self._host = ToolHost(workspace, self._guard)
         self._handles = Handles(self._host)

@@ -22,7 +22,7 @@ GROUPS = (
 )
 IMPORTED = ("claude-code", "codex", "gemini", "cursor", "opencode", "agent-mcp-gateway", "jp")
 EDITORS = ("zed", "jetbrains", "neovim", "emacs", "toad", "acpx")
-DOORS = ("hook", "acp", "mcp", "call", "run", "cli", "python")  # of records
+DOORS = ("hook", "acp", "mcp", "call", "run", "cli", "python", "dashboard")  # of records
 COMPLETED = ("agents", "tools", "servers", "sessions", "mounts", "pending", "approved")  # what a workspace has names of
 
 _TOOL = OptionSpec(("--tool",), "the configured tool that acts; without it, only rules count", "TOOL")
@@ -513,6 +513,9 @@ ROOT = CommandSpec(
         CommandSpec(
             "approvals",
             "List, give and revoke approvals.",
+            "approvals_view",
+            (OptionSpec(("--ui",), "show questions as they come, and answer them by keys"),),
+            alone="ui",
             subcommands=(
                 CommandSpec("list", "List approvals: pending, approved and revoked.", "approvals"),
                 CommandSpec(
@@ -571,6 +574,17 @@ ROOT = CommandSpec(
                 CommandSpec("head", "Print the head of the hash chain, to keep elsewhere.", "audit"),
             ),
             details="Records are kept in your own state directory; see docs/audit.md.",
+        ),
+        CommandSpec(
+            "dashboard",
+            "Show what agents do, and answer their questions, in the browser.",
+            "dashboard",
+            (
+                OptionSpec(("--port",), "listen at this port (default: a free one)", "N"),
+                OptionSpec(("--no-open",), "only print the address; open no browser"),
+            ),
+            details="Listens on this machine alone, and prints an address that signs one browser in. Ctrl-C ends it.\n"
+            "While it is open, requests that need approval wait for your answer there. See docs/dashboard.md.",
         ),
         CommandSpec(
             "doctor",

@@ -91,7 +91,8 @@ def _with_docs(text: str) -> str:
 
 
 def _is_bare(given: ParsedArguments) -> bool:
-    return bool(given.command.subcommands) and not given.flag("batch")
+    alone = given.command.alone
+    return bool(given.command.subcommands) and not (alone and given.flag(alone))
 
 
 def _defect(error: Exception, *, verbose: bool) -> int:

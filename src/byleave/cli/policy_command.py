@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from byleave.analysis.coverage import ACCESS, AGENTS, RULES, WrittenRule, access_rules, written_rules
+from byleave.analysis.coverage import ACCESS, AGENTS, RULES, WrittenRule, access_rules, shell_rules, written_rules
 from byleave.analysis.rule_hits import RuleHits
 from byleave.cli.agents_command import agent_rows, reach_tree
 from byleave.cli.output import fitted, fitting_columns, local_time, paint, say, say_json, say_verbose, warn
@@ -144,17 +144,7 @@ def _shell_lines(compiled: Compiled, hits: RuleHits) -> Iterator[str]:
     if tool is not None:
         yield ""
         yield f"{paint('shell', 'bold')}  confine = {compiled.policy.shell}"
-        yield from fitting_columns([(rule.family, *_cells(rule, hits)) for rule in _shell_rules(tool.access)])
-
-
-def _shell_rules(access: Access) -> Iterator[WrittenRule]:
-    """Yield the rules of a confined command; the variables that always pass are one of them."""
-    for family in ACCESS:
-        rules = list(access_rules(access, family, SHELL_TOOL))
-        if family == "env":
-            yield WrittenRule(family, "a closed list of variables: read", BUILT_IN, SHELL_TOOL)
-            rules = [rule for rule in rules if rule.source != BUILT_IN]
-        yield from rules
+        yield from fitting_columns([(rule.family, *_cells(rule, hits)) for rule in shell_rules(tool.access)])
 
 
 def _server_lines(compiled: Compiled, hits: RuleHits) -> Iterator[str]:

@@ -9,15 +9,12 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from byleave.analysis.findings import ERROR, NOTE, SEVERITIES, WARNING, is_at_least
-from byleave.analysis.lint import Surroundings, lint
-from byleave.analysis.lint_commands import KnownPrograms
-from byleave.analysis.lint_disk import look_at_disk
+from byleave.analysis.lint import lint, surroundings
 from byleave.cli.output import complain, fitted, paint, say, say_json, say_verbose, warn
 from byleave.cli.terminal import consents, may_ask, record_answers
 from byleave.cli.workspace import open_workspace, origins
 from byleave.errors import StateError
 from byleave.policy.layers import LOCAL, PROJECT
-from byleave.shell.knowledge.programs import BUILT_IN
 from byleave.text import quoted, shown
 from byleave.user_files import read_all
 from byleave.workspace.replacing import DirectoryEntry, replace_content, write_in_place
@@ -35,14 +32,6 @@ if TYPE_CHECKING:
 FAILED = 1
 NEEDS_CONSENT = 10
 _PAINTS = {ERROR: "deny", WARNING: "ask", NOTE: "dim"}
-_MOST_PROGRAMS = 50_000  # names on the PATH
-_SHELL_WORDS = frozenset(
-    (  # noqa: SIM905 -- a list would take a line for each
-        ". : [ alias bg bind builtin caller cd command declare dirs disown echo enable eval exec exit export false fc "
-        "fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd read readonly return "
-        "set shift shopt source suspend test times trap true type typeset ulimit umask unalias unset wait"
-    ).split()
-)
 
 
 def run(given: ParsedArguments) -> int:
@@ -72,36 +61,6 @@ def _load(given: ParsedArguments, workspace: Workspace) -> LivePolicy:
     session = given.one("session")
     files = given.options.get("policy", ())
     return workspace.load_as_written(files=files, session=session if session is not None else "default")
-
-
-def surroundings(
-    workspace: Workspace, policy: LivePolicy, *, disk: bool, progress: Callable[[int], None] | None = None
-) -> Surroundings:
-    """Return what lint has to know of this machine; with `disk`, after a walk through the workspace."""
-    root = workspace.root.path
-    view = look_at_disk(root, workspace.sensitive(policy.compiled), progress=progress) if disk else None
-    own = policy.compiled.settings.get("programs", {})
-
-    def is_described(name: str) -> bool:
-        return name in BUILT_IN or name in own or name in _SHELL_WORDS
-
-    def is_file(name: str) -> bool:
-        return os.path.lexists(os.path.join(root, name))
-
-    programs = KnownPrograms(is_described, _on_path(), is_file)
-    return Surroundings(view, programs, tuple(sorted(os.environ)), workspace.homes.user)
-
-
-def _on_path() -> frozenset[str]:
-    names: set[str] = set()
-    for directory in dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep)):
-        try:
-            names.update(os.listdir(directory or "."))
-        except OSError:  # a directory that is not there
-            continue
-        if len(names) > _MOST_PROGRAMS:
-            break
-    return frozenset(names)
 
 
 def _progress(given: ParsedArguments) -> Callable[[int], None] | None:

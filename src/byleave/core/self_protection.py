@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 GUARDED_COMMANDS = frozenset(
     {"trust", "untrust", "approvals", "mount", "unmount", "hook", "agents", "policy", "setup", "service"}
+    | {"dashboard"}  # answers a person's questions
 )
 DOORS = frozenset({"acp", "mcp", "hook", "run", "call"})
 OUTSIDE = "outside"

@@ -226,26 +226,34 @@ class Authorizer:
         has_modes = request.envelope is not None or self._client.has_modes
         form = approval_form(pending.questions[0], modes=has_modes)
         if form is None or not self._context.asks_client or not can_be_asked(self._client.capabilities_of(request)):
-            return self._left_to_approvals(pending)
+            return await self._answered_elsewhere(pending)
         if request.envelope is not None:
             return NeedsAnswer(pending, form)
         try:
             said = await self._questions.put(request.sink, ELICIT, form, self._context.settings.ask_timeout)
-            if said is None or said.answer is None:  # it takes no question now, or shows no forms after all
-                return self._left_to_approvals(pending)
-            reply = approval_in(said.answer_tree)
+            # None: it takes no question now, or shows no forms after all
+            reply = None if said is None or said.answer is None else approval_in(said.answer_tree)
         except TimeoutError:
             reply = SILENCE
         except BaseException:
             self._guard.complete(pending, Reply(CANCELLED, ASKER))
             raise
-        return self._answered(pending, reply)
+        return await self._answered_elsewhere(pending) if reply is None else self._answered(pending, reply)
 
     def _answered(self, pending: Pending, reply: str) -> Evaluation:
         """Take the client's reply; its yes counts only while the client may approve."""
         if reply in YESES and not self._context.asks_client:
             return self._left_to_approvals(pending)
         return self._guard.complete(pending, Reply(reply, ASKER))
+
+    async def _answered_elsewhere(self, pending: Pending) -> Evaluation:
+        """Wait for an answer from an open dashboard; where none comes, leave the call to `byleave approvals`."""
+        try:
+            reply = await self._guard.hold_async(pending)
+        except BaseException:
+            self._guard.complete(pending, Reply(CANCELLED, ASKER))
+            raise
+        return self._left_to_approvals(pending) if reply is None else self._guard.complete(pending, reply)
 
     def _left_to_approvals(self, pending: Pending) -> Evaluation:
         """Leave a call to `byleave approvals`, and say so in its verdict."""

@@ -146,10 +146,15 @@ class Pending(Record):
 
 
 class Reply(Record):
-    """What a person chose, or what happened instead of a choice; `by` is the name of the asker."""
+    """What a person chose, or what happened instead of a choice; `by` is the name of the asker.
+
+    `note` is what the person says to the agent with a no. `kept`: the asker has kept a yes for good already.
+    """
 
     choice: str
     by: str
+    note: str = ""
+    kept: bool = False
 
     @property
     def is_yes(self) -> bool:
@@ -246,6 +251,8 @@ def refused(verdict: Verdict, reply: Reply) -> Verdict:
     why = _WHYS.get(reply.choice, "the answer was not understood")
     if reply.by in CLIENTS:
         why = _BY_CLIENT.get(reply.choice, why)
+    if reply.note:
+        why = f"{why}: {shown(reply.note)}"
     ref = RuleRef(why, "approval", DENY)
     because = (ref, *verdict.because)
     # The place stays in the verdict: a caller that passes the verdict on hides it in the suggestion.

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from byleave.core.fs_rules import RefusedPath
     from byleave.core.redact import Redactor
     from byleave.guard.evaluation import Asker, AsyncAsker
+    from byleave.guard.held_question import HeldQuestion
     from byleave.guard.persist_rule import PersistentRule
     from byleave.guard.warnings import SensitiveWarnings
     from byleave.policy.compile import Compiled
@@ -86,6 +87,8 @@ class Guard:
 
     With `environment`, the values in it that the policy grants are masked in records, also when the policy changes.
     `may_observe`: in observe mode the rules only say what would have been.
+    `view_state` is where an open dashboard is found (`store.questions`); without it, no question waits there.
+    `check_holds`: so does `check`, where its asker reaches no person. Not for a proxy: its program would stand still.
     `client_approves` says, by the policy as it is now, whether the yes of a client counts, which may answer without
     showing the question to a person; None where an integration puts no question to its client.
     """
@@ -108,8 +111,12 @@ class Guard:
         notices: SensitiveWarnings | None = None,
         notes: tuple[str, ...] = (),
         may_observe: bool = False,
+        view_state: str | None = None,
+        check_holds: bool = False,
     ) -> None:
         self._may_observe = may_observe
+        self._view_state = view_state
+        self._check_holds = check_holds
         self.policy = policy
         self.session = session
         self.approvals = approvals
@@ -217,9 +224,12 @@ class Guard:
         asked = monotonic()
         try:
             choice = self._asker.ask(outcome.questions[0], self._patience)
+            elsewhere = self.hold(outcome) if choice == NO_PERSON and self._check_holds else None
         except BaseException:
             self.complete(outcome, Reply(NO_PERSON, self._asker.name))
             raise
+        if elsewhere is not None:
+            return self.complete(outcome, elsewhere)
         reply = Reply(choice, self._asker.name)
         late = monotonic() - asked > self._patience + _GRACE
         return self.complete(outcome, reply.replace(choice=SILENCE) if late and reply.is_yes else reply)
@@ -351,6 +361,45 @@ class Guard:
 
     # Approvals
 
+    @property
+    def ask_timeout(self) -> float:
+        """How many seconds a request may wait for an answer from the dashboard, as the policy is now."""
+        return float(self.policy.compiled.settings["defaults"].get("ask_timeout", PATIENCE))
+
+    @property
+    def may_hold(self) -> bool:
+        """Whether a dashboard may be open: a first look, which costs nothing."""
+        state = self._view_state
+        return state is not None and os.path.lexists(os.path.join(state, "dashboard.open"))
+
+    def hold(
+        self, pending: Pending, seconds: float | None = None, *, given: Mapping[str, Any] | None = None
+    ) -> Reply | None:
+        """Wait for a reply from an open dashboard; None where none is open, or no reply comes in time.
+
+        `given` is what the agent would hand to its tool, for the person to read.
+        """
+        held = self._held_question(pending, seconds, given)
+        return None if held is None else held.wait()
+
+    async def hold_async(self, pending: Pending, seconds: float | None = None) -> Reply | None:
+        """Do the same without blocking the event loop."""
+        held = self._held_question(pending, seconds, None)
+        return None if held is None else await held.wait_async()
+
+    def _held_question(
+        self, pending: Pending, seconds: float | None, given: Mapping[str, Any] | None
+    ) -> HeldQuestion | None:
+        if self._view_state is None or not self.may_hold:
+            return None
+        from byleave.guard.held_question import HeldQuestion, HoldingPlace, is_seen
+
+        limit = self.ask_timeout if seconds is None else min(seconds, self.ask_timeout)
+        if limit <= 0 or not is_seen(self._view_state):
+            return None
+        place = HoldingPlace(self.approvals.directory, self.policy.root.path, self._door, self.session)
+        return HeldQuestion(pending, place, limit, given=given, mask=self._mask)
+
     def await_approval(self, question: Question) -> bool:
         """Put a question among those that wait for `byleave approvals approve`.
 
@@ -382,6 +431,8 @@ class Guard:
                 return None
             askers.append(asker)
             found.append(approved(each, asker, before=True))
+        if not self._spend(keys):
+            return None
         return self._record(request, found, started, earlier_reply_record(askers[0]))
 
     def _approved_by(self, key: str) -> str | None:
@@ -394,10 +445,17 @@ class Guard:
             self.approvals.refresh()
             self._seen = stamp
         try:
-            asker = self.approvals.approved_by(key)
+            asker = self.approvals.approved_by(key, now=self._now())
         except ByleaveError:  # approvals that cannot be read count as none
             return None
         return None if not self.client_approves and (not asker or asker in CLIENTS) else asker
+
+    def _spend(self, keys: list[str]) -> bool:
+        """Use up approvals that are for one request; return whether all were there: another process may be faster."""
+        try:
+            return self.approvals.spend(keys, now=self._now())
+        except ByleaveError:
+            return False
 
     def _key(self, resolved: ResolvedAction, who: Who, pin: str | None) -> str:
         root = self.policy.root.path
@@ -408,7 +466,9 @@ class Guard:
         if reply.choice == NEVER:
             self._refusals.add(question.key)
         try:
-            if reply.choice == FOR_GOOD and self._lasting is not None and question.rule is not None:
+            if reply.kept:
+                self.policy.expire()
+            elif reply.choice == FOR_GOOD and self._lasting is not None and question.rule is not None:
                 self._lasting.keep(question.rule)
                 self.policy.expire()
             elif reply.choice in (FOR_GOOD, FOR_SESSION):
@@ -427,7 +487,22 @@ class Guard:
             status=status,
             now=self._now(),
             by=asker,
+            asked=self._asked(question) if status == PENDING else None,
         )
+
+    def _asked(self, question: Question) -> dict[str, Any]:
+        """Return what the dashboard shows of a question that waits among the approvals, masked as its subject is."""
+        resolved, who = question.resolved, question.who
+        action = action_tree(resolved.action)
+        masked = self._mask.values_tree(action)
+        return {
+            "action": masked,
+            "exact": masked == action,
+            "verdict": self._mask.values_tree(shared_tree(resolved.verdict, self.policy.root.path)),
+            "agent": who.agent,
+            "identity": who.identity,
+            "door": self._door,
+        }
 
     def _subject(self, question: Question) -> str:
         """Return one line with all that a yes covers; only values that the policy protects are masked in it.

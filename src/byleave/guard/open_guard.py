@@ -46,11 +46,13 @@ def guard_for(
     policy: LivePolicy | None = None,
     stays: bool = True,
     may_observe: bool = False,
+    check_holds: bool = False,
 ) -> Guard:
     """Return the guard of an integration, by `policy` if the caller has loaded one. Close it in the end.
 
     One that does not stay answers a single request: it starts no thread, adds no rule for good, and does not look for
     secrets that lie open. One that `may_observe` leaves decisions to the agent in observe mode.
+    With `check_holds`, what its asker cannot ask a person waits for an open dashboard.
     `client_approves` is None for an integration that puts no question to its client (`Guard`).
     """
     policy = workspace.load(files=files, session=session) if policy is None else policy
@@ -82,4 +84,6 @@ def guard_for(
         notices=notices,
         notes=tuple(notes),
         may_observe=may_observe,
+        view_state=workspace.homes.state,
+        check_holds=check_holds,
     )

@@ -20,6 +20,10 @@ SEARCH, FETCH, THINK, OTHER, QUESTION = "search", "fetch", "think", "other", "qu
 CLAUDE_CODE, CODEX, GEMINI, CURSOR, OPENCODE = "claude-code", "codex", "gemini", "cursor", "opencode"
 COPILOT, QWEN, CLINE = "copilot", "qwen", "cline"
 
+# Agents that block a call whose hook does not answer in time, from which version on: for these a hook can wait for a
+# person. The others let such a call run.
+BLOCK_WHEN_LATE: Mapping[str, tuple[int, ...]] = {CLAUDE_CODE: (2, 1, 295), CURSOR: (), OPENCODE: ()}
+
 _NAMES: Mapping[str, Mapping[str, str]] = {
     CLAUDE_CODE: {
         EXECUTE: "Bash Monitor",

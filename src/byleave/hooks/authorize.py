@@ -11,6 +11,7 @@ Start at `evaluate`.
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 from byleave.core.action import CallAction, CommandAction, OtherAction
@@ -22,7 +23,20 @@ from byleave.errors import InputError, StateError
 from byleave.guard.approval_key import input_pin
 from byleave.guard.evaluation import ELSEWHERE, NO_PERSON, UNASKED, ActionRequest, Pending, Reply, Who
 from byleave.guard.open_guard import guard_for
-from byleave.hooks.agents import CLAUDE_CODE, CODEX, DELETE, EDIT, KINDS, OPENCODE, OTHER, QUESTION, READ, SEARCH, THINK
+from byleave.hooks.agents import (
+    BLOCK_WHEN_LATE,
+    CLAUDE_CODE,
+    CODEX,
+    DELETE,
+    EDIT,
+    KINDS,
+    OPENCODE,
+    OTHER,
+    QUESTION,
+    READ,
+    SEARCH,
+    THINK,
+)
 from byleave.hooks.changed_call import CallChange
 from byleave.hooks.confining import SHELL_TOOLS, confinable
 from byleave.hooks.last_event import note_event
@@ -103,6 +117,7 @@ def _write(path: str, changes: dict[str, str]) -> None:
         return
 
 
+TIME_LIMIT = 10.0  # seconds that a hook takes at most, apart from waiting; what is written into settings is more
 _FILE_TOOLS = (READ, EDIT, DELETE, SEARCH)
 _MCP = "mcp__"
 
@@ -286,7 +301,7 @@ def _decide(
         return None, left.verdict.reason, left
     why_not = _why_not(confining, outcome, guard)
     if not tool_call.can_ask or not _confines_asked(hook, outcome):
-        return _hold_back(hook, outcome, guard, why_not)
+        return _hold_back(hook, tool_call, outcome, guard, why_not)
     done = guard.complete(outcome, Reply(ELSEWHERE, hook.agent))
     return done.verdict.decision, f"{done.verdict.reason}{why_not}", done
 
@@ -349,8 +364,42 @@ def _who(hook: Hook, meant: Translation, guard: Guard) -> Who:
     return Who(next((name for name in other_names(hook.agent) if agents.names(name)), hook.agent), "default")
 
 
-def _hold_back(hook: Hook, pending: Pending, guard: Guard, why_not: str) -> tuple[Decision, str, Evaluation]:
-    """Deny what the agent cannot ask its user about, and have it wait for the user where that can be approved."""
+_LONGEST_HOLD = 18.0  # seconds from the start of the hook: agents give it 30, and 10 of these stay unused
+_AFTERWARDS = 2.0  # seconds to record the answer
+
+
+def _answer_elsewhere(hook: Hook, tool_call: HookToolCall, pending: Pending, guard: Guard) -> Reply | None:
+    """Wait for an answer from an open dashboard, for agents that block a call whose hook comes too late."""
+    since = BLOCK_WHEN_LATE.get(hook.agent)
+    if since is None or not guard.may_hold:
+        return None
+    if since:
+        from byleave.hooks.agent_process import find_agent
+
+        found = find_agent(hook.agent, guard.policy.root.path)
+        if found.problem or (found.process is not None and found.version < since):
+            return None
+    left = signal.getitimer(signal.ITIMER_REAL)[0]  # until the hook blocks the call by itself; 0 in a test
+    seconds = _LONGEST_HOLD - (TIME_LIMIT - left if left else 0.0)
+    if left:
+        signal.setitimer(signal.ITIMER_REAL, seconds + _AFTERWARDS)
+    reply = guard.hold(pending, seconds, given=tool_call.raw)
+    if left:
+        signal.setitimer(signal.ITIMER_REAL, _AFTERWARDS)
+    return reply
+
+
+def _hold_back(
+    hook: Hook, tool_call: HookToolCall, pending: Pending, guard: Guard, why_not: str
+) -> tuple[Decision, str, Evaluation]:
+    """Deny what the agent cannot ask its user about, and have it wait for the user where that can be approved.
+
+    While a dashboard is open, the answer there is waited for first.
+    """
+    reply = _answer_elsewhere(hook, tool_call, pending, guard)
+    if reply is not None:
+        answered = guard.complete(pending, reply)
+        return answered.verdict.decision, answered.verdict.reason, answered
     done = guard.complete(pending, Reply(NO_PERSON, hook.agent))
     asked = [question for question in pending.questions if question.resolved.verdict.decision is ASK]
     waiting = [] if pending.request.unclear else [guard.await_approval(question) for question in asked]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 BLOCKED = 2  # the one exit code that blocks in all of the agents
 OUTCOME_LIMIT = 8.0  # seconds, after which an outcome is given up
-TIME_LIMIT = 10.0  # seconds; what is written into the agents' settings is more
+TIME_LIMIT = 10.0  # seconds; what is written into the agents' settings is more. `authorize` may wait longer
 LONGEST_REASON = 2000  # characters
 _MOST_PROBLEMS = 3
 

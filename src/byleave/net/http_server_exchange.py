@@ -120,6 +120,7 @@ class HttpApplication(Protocol[HeadT]):
 _PHRASES = {
     200: "OK",
     202: "Accepted",
+    303: "See Other",
     400: "Bad Request",
     401: "Unauthorized",
     403: "Forbidden",
@@ -127,6 +128,7 @@ _PHRASES = {
     405: "Method Not Allowed",
     406: "Not Acceptable",
     408: "Request Timeout",
+    409: "Conflict",
     413: "Content Too Large",
     415: "Unsupported Media Type",
     429: "Too Many Requests",

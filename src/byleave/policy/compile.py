@@ -193,6 +193,10 @@ class _Compilation:
                     f'{shown(layer.file or "")}: {table}.{key} = "{value}" holds only in your own file'
                 )
                 tree = {**tree, table: {name: kept for name, kept in tree[table].items() if name != key}}
+        if "ask_timeout" in tree.get("defaults", {}):
+            self.warnings.append(f"{shown(layer.file or '')}: defaults.ask_timeout holds only in your own file")
+            kept = {name: value for name, value in tree["defaults"].items() if name != "ask_timeout"}
+            tree = {**tree, "defaults": kept}
         return layer if tree is layer.tree else layer.replace(tree=tree)
 
     def _host_paths(self) -> dict[str, list[str]]:

@@ -454,6 +454,14 @@ class Defaults(ConfigTable):
             examples=["observe"],
         ),
     ] = UNSET
+    ask_timeout: Annotated[
+        Annotated[float, Meta(ge=0, le=3600)] | UnsetType,
+        Meta(
+            description="Seconds that a request may wait for your answer in an open dashboard (default: 60); only in "
+            "your own file, or in the managed one.",
+            examples=[120],
+        ),
+    ] = UNSET
 
 
 class Audit(ConfigTable):

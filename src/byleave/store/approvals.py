@@ -2,13 +2,17 @@
 
     {"mounts":        [{"rule_path", "canonical_target", "approved_at"}],
      "project_files": [{"path", "sha256", "scripts": {name: sha256}, "approved_at"}],
-     "actions":       [{"key", "kind", "subject", "status", "session", "created", "by"?, "decided_at"?}],
+     "actions":       [{"key", "kind", "subject", "status", "session", "created", "by"?, "decided_at"?, "asked"?,
+                        "until"?}],
      "revoked":       [{"kind", ..., "revoked_at"}]}
 
 A mount is approved by target: a path of the workspace may lead to one place and no other. An action is known by a key
-made of everything that was shown (`guard.approval_key`); here only its masked text is kept. Trust in a project file is
-for its content and for the scripts of the workspace that its tools run (`Fingerprint`). Keys that this version does not
-know are left as they are. What MCP servers say of their tools is kept beside this file (`store.tool_definitions`).
+made of everything that was shown (`guard.approval_key`); here only its masked text is kept, and `asked`, the masked
+action with its verdict, while it waits. An approval with `until` is for one request, and lapses then.
+
+Trust in a project file is for its content and for the scripts of the workspace that its tools run (`Fingerprint`). Keys
+that this version does not know are left as they are. What MCP servers say of their tools is kept beside this file
+(`store.tool_definitions`).
 
 The file is written whole or not at all, under a lock, so that two writers lose nothing. A damaged file counts as empty,
 is kept beside the new one, and is warned about: forgetting a yes is safe.
@@ -112,7 +116,7 @@ class Approvals:
     """The approvals of one workspace, in its private directory."""
 
     def __init__(self, directory: str, memory: ParseCache) -> None:
-        self._directory = directory
+        self.directory = directory
         self._memory = memory
         self._path = os.path.join(directory, "approvals.json")
         self._read: Tree | None = None
@@ -156,27 +160,63 @@ class Approvals:
         """Whether exactly the action that this key stands for was approved."""
         return self.approved_by(key) is not None
 
-    def approved_by(self, key: str) -> str | None:
+    def approved_by(self, key: str, *, now: str = "") -> str | None:
         """Return on which way exactly the action that this key stands for was approved; None if it was not.
 
         The way is empty where it was not kept: an older version did not.
         """
         for entry in self._entries("actions"):
-            if entry.get("key") == key and entry.get("status") == APPROVED:
+            if entry.get("key") == key and entry.get("status") == APPROVED and not _has_lapsed(entry, now):
                 return BY_LIST if entry.get("decided_at") else _text(entry, "by")
         return None
 
-    def remember(self, key: str, *, kind: str, subject: str, session: str, status: str, now: str, by: str = "") -> None:
+    def spend(self, keys: Sequence[str], *, now: str) -> bool:
+        """Forget the approvals of these actions that are for one request; return whether all of them were there."""
+        requested = {
+            entry["key"] for entry in self._entries("actions") if "until" in entry and entry.get("key") in keys
+        }
+        if not requested:
+            return True
+        spent: list[str] = []
+
+        def spend(tree: Tree) -> Tree:
+            left = []
+            for entry in tree["actions"]:
+                if isinstance(entry, dict) and "until" in entry and entry.get("key") in requested:
+                    if entry.get("status") == APPROVED and not _has_lapsed(entry, now):
+                        spent.append(entry["key"])
+                else:
+                    left.append(entry)
+            return {**tree, "actions": left}
+
+        self._change(spend)
+        return requested == set(spent)
+
+    def remember(
+        self,
+        key: str,
+        *,
+        kind: str,
+        subject: str,
+        session: str,
+        status: str,
+        now: str,
+        by: str = "",
+        asked: Mapping[str, Any] | None = None,
+    ) -> None:
         """Keep an action as approved, or as one that waits for an answer; what was answered is not made to wait.
 
-        `by` is the way on which it was answered.
+        `by` is the way on which it was answered, `asked` what is shown of a question.
         """
-        entry = {"key": key, "kind": kind, "subject": subject, "status": status, "session": session, "created": now}
+        entry: Tree = {"key": key, "kind": kind, "subject": subject, "status": status, "session": session}
+        entry["created"] = now
         if by:
             entry["by"] = by
+        if asked is not None:
+            entry["asked"] = dict(asked)
 
         def remember(tree: Tree) -> Tree:
-            known = any(_has(other, {"key": key}) for other in tree["actions"])
+            known = any(_has(other, {"key": key}) and not _has_lapsed(other, now) for other in tree["actions"])
             return tree if known and status == PENDING else _bounded(_replaced(tree, "actions", {"key": key}, entry))
 
         self._change(remember)
@@ -196,7 +236,7 @@ class Approvals:
     @property
     def definitions(self) -> Definitions:
         """The definitions of tools that MCP servers offer; in files of their own, which few programs need."""
-        return Definitions(self._directory)
+        return Definitions(self.directory)
 
     def settle_definition(self, approval: Approval, *, status: str, now: str) -> bool:
         """Approve or revoke exactly the definition that this approval is about, and say whether it is there."""
@@ -212,14 +252,31 @@ class Approvals:
             subject = _DEFINITION_SUBJECTS[one.what].format(one.server, one.name)
             yield Approval(TOOL_DEFINITION, known.status, subject, known.created, detail)
 
-    def settle_action(self, key: str, *, status: str, now: str) -> bool:
-        """Approve or revoke an action that is known by its key, and say whether there is one."""
+    def asked(self, key: str) -> Mapping[str, Any]:
+        """Return what is shown of an action that waits; nothing where an older version did not keep it."""
+        found = next((entry.get("asked") for entry in self._entries("actions") if entry.get("key") == key), None)
+        return found if isinstance(found, dict) else {}
+
+    def forget_action(self, key: str) -> None:
+        """Forget an action that waits: a rule decides it by now."""
+        self._change(lambda tree: _replaced(tree, "actions", {"key": key}))
+
+    def settle_action(self, key: str, *, status: str, now: str, until: str = "") -> bool:
+        """Approve or revoke an action that is known by its key, and say whether there is one.
+
+        With `until`, the approval is for one request, and lapses then.
+        """
         known = any(entry.get("key") == key for entry in self._entries("actions"))
         if known:
 
             def settle(tree: Tree) -> Tree:
+                once = {"until": until} if until else {}
+                left = ("asked", "until")
                 settled = [
-                    {**entry, "status": status, "decided_at": now} if _has(entry, {"key": key}) else entry
+                    {**{name: entry[name] for name in entry if name not in left}, "status": status, "decided_at": now}
+                    | once
+                    if _has(entry, {"key": key})
+                    else entry
                     for entry in tree["actions"]
                 ]
                 return {**tree, "actions": settled}
@@ -370,6 +427,10 @@ def _bounded(tree: Tree) -> Tree:
 
 def _has(entry: object, fields: Mapping[str, str]) -> bool:
     return isinstance(entry, dict) and all(entry.get(key) == value for key, value in fields.items())
+
+
+def _has_lapsed(entry: Tree, now: str) -> bool:
+    return "until" in entry and (not isinstance(entry["until"], str) or entry["until"] < now)
 
 
 def _text(entry: Tree, field: str) -> str:

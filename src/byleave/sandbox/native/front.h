@@ -82,7 +82,7 @@ struct message {
 };
 
 /* How long we wait for `A`, and from `G` on for an answer. The service has deadlines of its own, which are shorter. */
-enum { TAKEN_WITHIN = 1000, HOOK_WITHIN = 12 * FRONT_SECOND, OTHERS_WITHIN = 60 * FRONT_SECOND };
+enum { TAKEN_WITHIN = 1000, HOOK_WITHIN = 22 * FRONT_SECOND, OTHERS_WITHIN = 60 * FRONT_SECOND };
 
 long now(void); /* milliseconds of a clock that is never set */
 int send_message(int connection, const char *bytes, size_t length, const int *descriptors, unsigned count);

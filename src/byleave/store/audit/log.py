@@ -9,11 +9,13 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from byleave.core.redact import Redactor
 from byleave.errors import InputError, StateError
 from byleave.store.audit.chain import EMPTY, OWN_EVENTS, TABLE, ChainHead, load_fast_hash
 from byleave.store.audit.journal import HEAD, JOURNAL, AuditJournal
-from byleave.store.audit.query import find
+from byleave.store.audit.query import find, find_oldest
 from byleave.store.audit.records import load_fast_encoder, record_text
 from byleave.store.audit.retention import Pruner, since_start
 from byleave.store.audit.scan import scan
@@ -87,6 +89,26 @@ class AuditLog:
     ) -> Iterator[tuple[int, str]]:
         """Yield the number and the text of each record since a time that holds one of these; `report` gets how far."""
         return self._reading(lambda connection: scan(connection, since=since, holding=holding, report=report))
+
+    def query_before(self, matching: Filter, before: int | None, limit: int) -> Iterator[StoredRecord]:
+        """Yield the newest `limit` records that match, of those before a number if one is given; oldest first."""
+        end = None if before is None else before - 1
+        return self.query(structs.replace(matching, through=end, limit=limit))
+
+    def query_from(self, matching: Filter, after: int, limit: int) -> Iterator[StoredRecord]:
+        """Yield the oldest `limit` records that match, of those after a number; oldest first."""
+        return self._reading(lambda connection: find_oldest(connection, structs.replace(matching, after=after), limit))
+
+    def texts(self, after: int) -> Iterator[StoredRecord]:
+        """Yield every record after a number, oldest first: nothing is searched, and none is held in memory."""
+        query = "SELECT sequence, hash, record FROM records WHERE sequence > ? ORDER BY sequence"
+        return self._reading(lambda connection: (StoredRecord(*row) for row in connection.execute(query, (after,))))
+
+    def first(self) -> int:
+        """Return the number of the oldest record that is left, 0 if there is none."""
+        query = "SELECT sequence, hash, record FROM records ORDER BY sequence LIMIT 1"
+        found = self._reading(lambda connection: (StoredRecord(*row) for row in connection.execute(query)))
+        return next((each.sequence for each in list(found)), 0)
 
     def get(self, sequence: int) -> StoredRecord | None:
         """Return one record, None if there is no such number."""

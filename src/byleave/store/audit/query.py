@@ -57,6 +57,7 @@ class Filter(Struct, frozen=True):
     session: str | None = None
     event: str | None = None
     after: int | None = None
+    through: int | None = None
     limit: int | None = None
     root: str = ""
 
@@ -71,9 +72,24 @@ def find(connection: sqlite3.Connection, matching: Filter) -> Iterator[StoredRec
         yield from (StoredRecord(*row) for row in connection.execute(query, some))
 
 
+def find_oldest(connection: sqlite3.Connection, matching: Filter, limit: int) -> Iterator[StoredRecord]:
+    """Yield the oldest records that the filter means; it has an `after`, and the search goes up from there by steps."""
+    start, left = matching.after or 0, limit
+    last = connection.execute("SELECT MAX(sequence) FROM records").fetchone()[0] or 0
+    while start < last and left > 0:
+        step = structs.replace(matching, after=start, through=start + _RECENT, limit=None)
+        for found in find(connection, step):
+            if left > 0:
+                left -= 1
+                yield found
+        start += _RECENT
+
+
 def _newest(connection: sqlite3.Connection, matching: Filter) -> list[int]:
     """Return the numbers of the newest records that match: as many as the limit says, in no order."""
     last = connection.execute("SELECT MAX(sequence) FROM records").fetchone()[0] or 0
+    if matching.through is not None:
+        last = min(last, matching.through)
     if matching.limit is not None:
         recent = structs.replace(matching, after=max(last - _RECENT, matching.after or 0))
         found = sorted(set(_numbers(connection, recent, _SCAN)), reverse=True)[: matching.limit]
@@ -128,6 +144,8 @@ def _conditions(matching: Filter) -> list[Condition]:
         found.append(("time <= ?", matching.until))
     if matching.after is not None:
         found.append(("sequence > ?", matching.after))
+    if matching.through is not None:
+        found.append(("sequence <= ?", matching.through))
     if matching.text is not None:
         found.append(("record GLOB ?", f"*{_literally(_as_stored(matching.text))}*"))
     return found
