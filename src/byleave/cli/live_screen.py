@@ -97,7 +97,10 @@ def watch_keys(view: LiveView) -> None:
         typed = os.read(0, _LONGEST).decode("utf-8", "replace")
         if typed in _QUIT and not (view.is_typing and typed == "q"):
             return
-        if len(typed) > 1 or typed == _ESCAPE:
+        if view.is_typing and not typed.startswith(_ESCAPE):
+            for char in typed:
+                view.take(char, read=True)
+        elif len(typed) > 1 or typed == _ESCAPE:
             since = monotonic()  # the rest of it may be on its way
         else:
             view.take(typed, read=monotonic() - since >= READING_SECONDS)
