@@ -88,7 +88,7 @@ def _list(given: ParsedArguments, workspace: Workspace, pending: list[PendingApp
 
 
 def _ids(found: list[Approval]) -> dict[str, str]:
-    """Return the id of each by its full id: the usual length of it, or as much as tells all of them apart."""
+    """Return the id of each by its full id: the usual length of it, or as much of it as makes all of them differ."""
     full_ids = {one.full_id for one in found}
     lengths = (length for length in range(ID_LENGTH, 65) if len({each[:length] for each in full_ids}) == len(full_ids))
     length = next(lengths)

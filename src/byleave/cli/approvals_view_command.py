@@ -34,6 +34,7 @@ _KEYS = {"a": "once", "s": "session", "w": "always", "d": "deny"}
 _HELP = "a once   s session   w always   d deny   j next   k back   q end"
 _TOO_SOON = "that key came before the question could be read: press it again"
 _TOO_LATE = "not answered: the question has changed, or is over; look at it again"
+MOST_LISTED = 100  # questions at a time
 _LONGEST_NAME = 20  # columns of a name that stands before its value
 
 
@@ -50,9 +51,11 @@ class TerminalQuestions(PendingQuestions):
     """What waits on this machine, with the answers of the person at the terminal."""
 
     def trees(self) -> list[Tree]:
-        """Return every question that can be answered, the oldest first; `seen` is its fingerprint."""
-        found = [self._shown(each) for each in self._all() if each.status == PENDING]
-        return sorted(found, key=lambda tree: str(tree["created"]))
+        """Return the questions that can be answered, the oldest first; `seen` is the fingerprint of each."""
+        found = sorted(
+            [each for each in self._all() if each.status == PENDING], key=lambda each: str(each.tree["created"])
+        )
+        return [self._shown(each) for each in found[:MOST_LISTED]]
 
     def answer_shown(self, tree: Tree, word: str) -> str:
         """Carry out an answer to exactly what was shown; return why not, where it cannot be."""
@@ -161,7 +164,8 @@ class QuestionScreen:
     def rows(self, columns: int, rows: int) -> list[str]:
         """Return the current question in full, and a line of each other one as far as there is room."""
         width = columns - 1
-        head = f"{len(self._listed)} waiting" if self._listed else "nothing waits for you"
+        more = " or more" if len(self._listed) >= MOST_LISTED else ""
+        head = f"{len(self._listed)}{more} waiting" if self._listed else "nothing waits for you"
         lines = [f"byleave: {head}", *[paint(row, "dim") for row in wrapped(_HELP, width)], *wrapped(self._said, width)]
         if self._current is not None:
             lines += list(_whole(self._current, width))

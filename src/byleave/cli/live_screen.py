@@ -101,7 +101,7 @@ def watch_keys(view: LiveView) -> None:
             for char in typed:
                 view.take(char, read=True)
         elif len(typed) > 1 or typed == _ESCAPE:
-            since = monotonic()  # the rest of it may be on its way
+            since = monotonic()  # the rest of it may still come
         else:
             view.take(typed, read=monotonic() - since >= READING_SECONDS)
 

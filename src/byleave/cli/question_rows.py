@@ -25,14 +25,15 @@ _LONGEST_SUBJECT = 4000  # characters of a line in a list
 
 def subject_of(question: StoredQuestion) -> str:
     """Return one line about a question that a process holds, for a list: all its actions, cut where they are many."""
-    line = "; ".join([_in_a_line(asked.action) for asked in question.actions])
-    line = f"{line} door={quoted(question.door)}"
+    actions = [f"{shown(str(asked.action.get('kind')))} {_in_a_line(asked.action)}" for asked in question.actions]
+    line = f"{'; '.join(actions)} {_in_a_line({'door': question.door})}"
     return line if len(line) <= _LONGEST_SUBJECT else f"{line[:_LONGEST_SUBJECT]}... (cut)"
 
 
 def _in_a_line(action: Mapping[str, Any]) -> str:
-    words = [f"{shown(name)}={quoted(_text(action[name]))}" for name in action if name != "kind" and action[name]]
-    return " ".join([shown(str(action.get("kind"))), *words])
+    return " ".join(
+        [f"{shown(name)}={quoted(_text(action[name]))}" for name in action if name != "kind" and action[name]]
+    )
 
 
 def held_rows(question: StoredQuestion, width: int) -> list[str]:

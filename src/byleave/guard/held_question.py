@@ -165,7 +165,8 @@ def _asked(question: Question, root: str, mask: Redactor) -> AskedAction:
 def _is_pipe(descriptor: int) -> bool:
     """Whether another process reads what is written there."""
     try:
-        return stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+        mode = os.fstat(descriptor).st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
     except OSError:
         return False
 

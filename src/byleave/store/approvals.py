@@ -86,7 +86,7 @@ _OF_QUESTION = ("asked", "until", "spent", "spent_until")  # fields that end wit
 PENDING, APPROVED, REVOKED = "pending", "approved", "revoked"
 TOOL_DEFINITION = "tool_definition"
 BY_LIST = "approvals"  # the way of `byleave approvals approve`
-ID_LENGTH = 12  # characters of an id: as many as people type. Two things may have the same, more of it tells them apart
+ID_LENGTH = 12  # characters of an id: as many as people type. Two things may have the same one
 
 
 class Approval(Record):
@@ -214,20 +214,22 @@ class Approvals:
         `step` is the event by which the request came, where an agent has two events for one call: such an approval is
         then left for the other event, until `spent_until`.
         """
-        wanted = set(keys)
-        lasting = {entry["key"] for entry in self._entries("actions") if _is_lasting(entry) and entry["key"] in wanted}
-        if lasting == wanted:
+        requested = set(keys)
+        lasting = {
+            entry["key"] for entry in self._entries("actions") if _is_lasting(entry) and entry["key"] in requested
+        }
+        if lasting == requested:
             return True
         is_there: list[bool] = []
 
         def spend(tree: Tree) -> Tree | None:
-            found = {e["key"] for e in tree["actions"] if _has_key(e, wanted) and _holds(e, now, step)}
-            is_there.append(found == wanted)
+            found = {e["key"] for e in tree["actions"] if _has_key(e, requested) and _holds(e, now, step)}
+            is_there.append(found == requested)
             if not is_there[0]:
                 return None
             left = []
             for entry in tree["actions"]:
-                if not _has_key(entry, wanted) or _is_lasting(entry):
+                if not _has_key(entry, requested) or _is_lasting(entry):
                     left.append(entry)
                 elif step and "spent" not in entry:
                     left.append({**entry, "spent": step, "spent_until": spent_until})

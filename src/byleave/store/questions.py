@@ -206,7 +206,7 @@ class Questions:
             with self._locked():
                 answer = self.answer_to(id_)
                 self._remove(id_)
-        except (OSError, StateError):  # without the lock, an answer may be on its way: it does not count
+        except (OSError, StateError):  # without the lock, an answer may still be given: it does not count
             self._remove(id_)
             return None
         return answer if answer is not None and answer.of == fingerprint(question) else None
