@@ -6,7 +6,6 @@ import pty
 import re
 import subprocess
 import sys
-import threading
 import time
 import tty
 from collections.abc import Iterator
@@ -150,54 +149,85 @@ def tree(name: str, *, actions: int = 1, value: str = "x", change: tuple[str, ..
     view = {"agent": "a", "title": f"wants {name}", "subject": name, "door": "hook", "workspace": "~/p"}
     return {
         "id": name, "seen": name, "answers": ["once", "always", "deny"], "rule": "allow = 1", "why": "no rule",
-        "expires": "soon", "created": name, "kinds": ["create", "delete", "exec"][:actions],
+        "given": [], "leads_to": [], "expires": "soon", "created": name,
+        "kinds": ["create", "delete", "exec"][:actions],
         "view": {**view, "actions": [each] * actions, "change": list(change)},
     }  # fmt: skip
 
 
+class Keyboard:
+    """Types at standard input by a clock of its own: keys with the seconds before them, and `q` at last.
+
+    `while_drawing` is typed before the screen is there for the first time.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._keys: list[tuple[float, bytes]] = []
+        self._now = 0.0
+        self.while_drawing = b""
+
+    def types(self, *keys: tuple[float, bytes]) -> None:
+        self._keys = [*keys, (10.0, b"q")]
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def draw(self, _lines: list[str], _rows: int) -> None:
+        if self.while_drawing:
+            os.write(self._descriptor, self.while_drawing)
+            self.while_drawing = b""
+
+    def select(self, *_given: object) -> tuple[list[int], list[int], list[int]]:
+        seconds, keys = self._keys.pop(0)
+        self._now += seconds
+        os.write(self._descriptor, keys)
+        return [0], [], []
+
+
 @pytest.fixture
-def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Yield a descriptor: what is written there is typed at standard input."""
+def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyboard]:
     typing, reading = pty.openpty()
     before = os.dup(0)
     os.dup2(reading, 0)
     tty.setcbreak(0)
-    monkeypatch.setattr(live_screen, "_draw", lambda _lines, _rows: None)
-    yield typing
+    keys = Keyboard(typing)
+    monkeypatch.setattr(live_screen, "_draw", keys.draw)
+    monkeypatch.setattr(live_screen, "monotonic", keys.monotonic)
+    monkeypatch.setattr(live_screen, "select", keys.select)
+    yield keys
     os.dup2(before, 0)
     for descriptor in (typing, reading, before):
         os.close(descriptor)
 
 
-def test_keys_that_were_typed_ahead_answer_nothing(keyboard: int) -> None:
-    waiting = Waiting("one", "two", "three")
-    os.write(keyboard, b"aaa")
-    ending = threading.Timer(1.5, lambda: os.write(keyboard, b"q"))
-    ending.start()
+def answered_by(keyboard: Keyboard, waiting: Waiting, *keys: tuple[float, bytes]) -> list[tuple[str, str]]:
+    keyboard.types(*keys)
     watch_keys(QuestionScreen(waiting))  # type: ignore[arg-type]
-    assert waiting.answered == []
+    return waiting.answered
 
 
-def test_a_key_for_one_question_is_not_one_for_the_next(keyboard: int) -> None:
-    waiting = Waiting("one", "two", "three")
-    for after, keys in ((0.8, b"a"), (0.9, b"a"), (1.0, b"a"), (1.1, b"ddd"), (2.2, b"q")):
-        threading.Timer(after, os.write, (keyboard, keys)).start()
-    watch_keys(QuestionScreen(waiting))  # type: ignore[arg-type]
-    assert waiting.answered == [("one", "once")]
+def test_keys_that_were_typed_ahead_answer_nothing(keyboard: Keyboard) -> None:
+    keyboard.while_drawing = b"a"
+    assert answered_by(keyboard, Waiting("one", "two", "three"), (0.1, b"a"), (0.2, b"a")) == []
+
+
+def test_a_key_for_one_question_is_not_one_for_the_next(keyboard: Keyboard) -> None:
+    keys = ((0.5, b"a"), (0.1, b"a"), (0.1, b"a"), (0.1, b"d"), (0.5, b"d"))
+    assert answered_by(keyboard, Waiting("one", "two", "three"), *keys) == [("one", "once"), ("two", "deny")]
 
 
 @pytest.mark.parametrize(
-    "keys", [b"\x1b[a", b"\x1ba", b"aa", b"\x1b[200~a\x1b[201~"], ids=["arrow", "alt", "two", "paste"]
-)
-def test_what_is_no_single_key_answers_nothing(keys: bytes, keyboard: int) -> None:
-    waiting = Waiting("one")
-    for after, typed in ((0.8, keys), (1.6, b"q")):
-        threading.Timer(after, os.write, (keyboard, typed)).start()
-    watch_keys(QuestionScreen(waiting))  # type: ignore[arg-type]
-    assert waiting.answered == []
+    "keys",
+    [[b"\x1b[a"], [b"\x1ba"], [b"aa"], [b"\x1b[200~a\x1b[201~"], [b"\x1b", b"a"]],
+    ids=["arrow", "alt", "two", "paste", "slow"],
+)  # fmt: skip
+def test_what_is_no_single_key_answers_nothing(keys: list[bytes], keyboard: Keyboard) -> None:
+    first, *others = keys
+    assert answered_by(keyboard, Waiting("one"), (1.0, first), *[(0.1, each) for each in others]) == []
 
 
-def test_a_question_that_changes_under_the_key_is_another_one(keyboard: int) -> None:
+def test_a_question_that_changes_under_the_key_is_another_one() -> None:
     waiting = Waiting("one")
     screen = QuestionScreen(waiting)  # type: ignore[arg-type]
     screen.look()
@@ -207,12 +237,9 @@ def test_a_question_that_changes_under_the_key_is_another_one(keyboard: int) -> 
     assert screen.about != before
 
 
-def test_the_rule_is_shown_for_a_while_before_a_key_writes_it(keyboard: int) -> None:
-    waiting = Waiting("one")
-    for after, keys in ((0.8, b"w"), (0.9, b"y"), (1.0, b"y"), (2.0, b"q")):
-        threading.Timer(after, os.write, (keyboard, keys)).start()
-    watch_keys(QuestionScreen(waiting))  # type: ignore[arg-type]
-    assert waiting.answered == []
+def test_the_rule_is_shown_for_a_while_before_a_key_writes_it(keyboard: Keyboard) -> None:
+    assert answered_by(keyboard, Waiting("one"), (0.5, b"w"), (0.1, b"y"), (0.1, b"y")) == []
+    assert answered_by(keyboard, Waiting("one"), (0.5, b"w"), (0.5, b"y")) == [("one", "always")]
 
 
 def drawn(question: dict[str, Any], columns: int = 80, rows: int = 24) -> tuple[list[str], QuestionScreen]:
@@ -282,3 +309,22 @@ def test_a_rule_that_cannot_be_written_is_no_answer(root: Path, monkeypatch: pyt
     monkeypatch.setattr("byleave.guard.persist_rule.write_private", full)
     assert "No space left on device" in questions.answer_shown(shown, "always")
     assert (statuses(root), config.read_text()) == ({"cargo publish": "pending"}, before)
+
+
+def test_what_the_tool_would_get_and_where_it_leads_is_shown(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (root / "link").symlink_to(tmp_path / "elsewhere" / "file")
+    tree_ = {"hook_event_name": "tool.execute.before", "session_id": "s", "directory": str(root), "servers": []}
+    for tool, args in (
+        ("websearch", {"query": "how \x1b[31m"}),
+        ("write", {"filePath": str(root / "link"), "content": "x"}),
+    ):
+        event_ = json.dumps({**tree_, "tool": tool, "call_id": tool, "args": args}).encode()
+        respond(Hook("opencode", None, str(root)), event_, os.environ)
+    screen = QuestionScreen(TerminalQuestions(Machine(Workspace(str(root)))))
+    screen.look()
+    found = "\n".join(screen.rows(120, 40))
+    screen.take("j", read=True)
+    found += "\n".join(screen.rows(120, 40))
+    assert "given query | how \\x1b[31m" in found
+    assert f"leads to | {tmp_path / 'elsewhere' / 'file'}" in found

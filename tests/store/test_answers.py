@@ -278,6 +278,7 @@ def test_what_killed_processes_left_is_removed(place: str) -> None:
     orphans = [directory / name for name in ("abc.answer", ".abc.json.1.ff", "abc.answer.1.ff", "damaged.json")]
     for orphan in orphans:
         orphan.write_text("x")
+    os.utime(directory / f"{over.id}.json", (0, 0))
     store.sweep(datetime.now(UTC))
     assert all(orphan.exists() for orphan in orphans)  # they may be about to be finished
     for orphan in orphans:

@@ -15,11 +15,12 @@ from byleave.cli.terminal import wrapped
 from byleave.cli.workspace import open_workspace
 from byleave.dashboard.machine import Machine
 from byleave.dashboard.pending import CHOICES, PendingQuestions
+from byleave.dashboard.question_view import facts_of
 from byleave.errors import ByleaveError, ConfigErrors, StateError
 from byleave.guard.answering import Answering
 from byleave.guard.persist_rule import PersistentRule
 from byleave.store.questions import PENDING, OpenView, fingerprint
-from byleave.text import shown_lines, speakable
+from byleave.text import shown, shown_lines, speakable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +36,7 @@ _HELP = "a once   s session   w always   d deny   j next   k back   q end"
 _TOO_SOON = "that key came before the question could be read: press it again"
 _TOO_LATE = "not answered: the question has changed, or is over; look at it again"
 MOST_LISTED = 100  # questions at a time
+_IN_CHANGE = ("content", "old_string", "new_string", "edits")  # of an input, that the difference of the file shows
 _LONGEST_NAME = 20  # columns of a name that stands before its value
 
 
@@ -59,7 +61,7 @@ class TerminalQuestions(PendingQuestions):
 
     def answer_shown(self, tree: Tree, word: str) -> str:
         """Carry out an answer to exactly what was shown; return why not, where it cannot be."""
-        self._offers.pop(tree["id"], None)
+        self._offers.clear()  # the rule that is written is worked out anew
         found = [each for each in self._all() if each.id == tree["id"] and self._shown(each) == tree]
         if len(found) != 1:
             return _TOO_LATE
@@ -97,8 +99,27 @@ class TerminalQuestions(PendingQuestions):
         question = waiting.held or waiting.approval
         kinds = [str(each.action.get("kind")) for each in waiting.actions]
         seen = "" if question is None else fingerprint(question)
-        tree: Tree = speakable({**waiting.tree, **self._offered(waiting), "seen": seen, "kinds": kinds})
+        more = {"seen": seen, "kinds": kinds, "given": _given(waiting), "leads_to": _leads_to(waiting)}
+        tree: Tree = speakable({**waiting.tree, **self._offered(waiting), **more})
         return tree
+
+
+def _given(waiting: Waiting) -> list[list[str]]:
+    """Return what the tool would get, as far as the actions and the difference of the file do not say it."""
+    asked = {} if waiting.approval is None else waiting.approval.asked
+    given = waiting.held.input if waiting.held is not None else asked.get("input")
+    if not isinstance(given, dict):
+        return []
+    known = [fact[1] for action in waiting.tree["view"]["actions"] for fact in action["facts"]]
+    left_out = _IN_CHANGE if waiting.tree["view"].get("change") else ()
+    return [[name, value] for name, value in facts_of(given) if value not in known and name not in left_out]
+
+
+def _leads_to(waiting: Waiting) -> list[str]:
+    """Return where the paths of an action lead that waits for a later attempt."""
+    places = () if waiting.approval is None else waiting.approval.asked.get("leads_to")
+    known = [place for asked in waiting.actions for place in asked.leads_to]
+    return [shown(str(place)) for place in places if place not in known] if isinstance(places, list) else []
 
 
 class QuestionScreen:
@@ -199,8 +220,10 @@ def _whole(question: Tree, width: int) -> Iterator[str]:
     for number, (action, kind) in enumerate(zip(actions, question["kinds"], strict=True), 1):
         yield from wrapped(f" {number} of {len(actions)}: {kind}" if len(actions) > 1 else f" {kind}", width)
         yield from _action_rows(action, width)
-    for name, value in view.get("input", []):
-        yield from _named(name, value, width)
+    for place in question["leads_to"]:
+        yield from _named("leads to", place, width)
+    for name, value in question["given"]:
+        yield from _named(f"given {name}", value, width)
     for line in [*view.get("change", []), *view.get("definition", {}).get("diff", [])]:
         yield from (f"  | {row}" for row in wrapped(line, width - 4))
     yield from wrapped(question["why"], width)

@@ -10,12 +10,12 @@ Start at `show_live`. What is shown: `approvals_view_command`, `audit_view_comma
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import signal
 import sys
 import termios
 import tty
+from select import select
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -92,7 +92,7 @@ def watch_keys(view: LiveView) -> None:
         if view.about != about:
             termios.tcflush(0, termios.TCIFLUSH)  # it was typed about something else
             about, since = view.about, monotonic()
-        if not select.select([0], [], [], _PERIOD)[0]:
+        if not select([0], [], [], _PERIOD)[0]:
             continue
         typed = os.read(0, _LONGEST).decode("utf-8", "replace")
         if typed in _QUIT and not (view.is_typing and typed == "q"):

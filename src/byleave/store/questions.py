@@ -218,17 +218,18 @@ class Questions:
 
     def sweep(self, now: datetime) -> None:
         """Remove questions that ended a while ago, and what belongs to none: killed processes leave such files."""
-        listed = list(self.all())
-        for question in listed:
-            if (now - read_time(question.expires)).total_seconds() > _GONE_AFTER:
-                self._remove(question.id)
-        known = {f"{question.id}{_QUESTION}" for question in listed}
-        for name in self._names():
-            if name not in known and name != _LOCK_FILE and f"{name.partition('.')[0]}{_QUESTION}" not in known:
-                path = os.path.join(self._place, name)
-                with suppress(OSError):
-                    if abs(now.timestamp() - os.lstat(path).st_mtime) > _GONE_AFTER:
-                        os.unlink(path)
+        names = set(self._names())
+        for name in names:
+            id_, _dot, _ending = name.partition(".")
+            path = os.path.join(self._place, name)
+            with suppress(OSError):
+                if name == _LOCK_FILE or abs(now.timestamp() - os.lstat(path).st_mtime) <= _GONE_AFTER:
+                    continue  # what was written lately has not ended a while ago
+                question = self.get(id_) if f"{id_}{_QUESTION}" in names else None
+                if question is None:
+                    os.unlink(path)
+                elif (now - read_time(question.expires)).total_seconds() > _GONE_AFTER:
+                    self._remove(id_)
 
     def _names(self) -> list[str]:
         try:
