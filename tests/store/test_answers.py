@@ -337,3 +337,12 @@ def test_many_questions_are_listed_soon(place: str) -> None:
     started = time.monotonic()
     assert len(list(store.all())) == number
     assert time.monotonic() - started < 5
+
+
+def test_no_answer_is_taken_for_an_asker_that_is_about_to_end(place: str) -> None:
+    store, question = Questions(place), asked()
+    id_ = store.put(question)
+    store.abandon(question)
+    assert not store.answer(Answer(id_, "once", "x"))
+    assert (store.answer_to(id_), [each.id for each in store.all()]) == (None, [id_])  # it is shown as long as it was
+    assert store.withdraw(question) is None

@@ -79,7 +79,7 @@ class HeldQuestion:
         try:
             self._watch(id_)
         except FrontGoneError:
-            self._store.abandon()
+            self._store.abandon(self._question)
             raise
         except BaseException:
             self._store.withdraw(self._question)

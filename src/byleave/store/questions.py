@@ -122,7 +122,6 @@ class Questions:
 
     def __init__(self, directory: str) -> None:
         self._place = os.path.join(directory, _DIRECTORY)
-        self._last: Lock | None = None  # held until this process ends
 
     def put(self, question: StoredQuestion) -> str:
         """Have a question shown; return its id. A StateError if that cannot be."""
@@ -211,10 +210,17 @@ class Questions:
             return None
         return answer if answer is not None and answer.of == fingerprint(question) else None
 
-    def abandon(self) -> None:
-        """Take no more answers until this process has ended, whose questions are expired then."""
-        with suppress(OSError):
-            self._last = self._locked().__enter__()
+    def abandon(self, question: StoredQuestion) -> None:
+        """Take no answer to a question any more; it is shown as expired once this process has ended.
+
+        An empty answer says so: no other can be given, and it is none itself.
+        """
+        id_ = question.id
+        try:
+            with self._locked():
+                write_private(self._path(id_, _ANSWER), b"", durable=False)
+        except (OSError, StateError):
+            self._remove(id_)
 
     def sweep(self, now: datetime) -> None:
         """Remove questions that ended a while ago, and what belongs to none: killed processes leave such files."""
