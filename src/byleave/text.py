@@ -19,7 +19,7 @@ def shown(text: str) -> str:
     """Return `text` with control, bidi, invisible and undecodable characters written out as escapes."""
     if text.isprintable() and text.isascii():
         return text
-    return "".join([char if is_seen(char) else _escape(char) for char in text])
+    return text.translate({ord(char): _escape(char) for char in set(text) if not is_seen(char)})
 
 
 def shown_lines(text: str) -> str:

@@ -2,17 +2,31 @@
 
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
+import time
+import tty
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from byleave.cli import live_screen
+from byleave.cli.approvals_view_command import QuestionScreen, TerminalQuestions
+from byleave.cli.live_screen import READING_SECONDS, watch_keys
+from byleave.cli.output import width_of
+from byleave.core.redact import Redactor
+from byleave.dashboard.machine import Machine
 from byleave.hooks.event_reader import Hook
 from byleave.hooks.hook import respond
 from byleave.policy.load import Workspace
-from command import at_terminal, byleave
+from byleave.store.approvals import REVOKED, now
+from byleave.store.audit.log import AuditLog
+from byleave.store.audit.query import Filter
+from command import Terminal, at_terminal, byleave
 
 RULES = '[[rules]]\nask = { command = "npm" }\n'
 
@@ -40,24 +54,43 @@ def statuses(root: Path) -> dict[str, str]:
     return {re.findall('"([^"]*)"', each.subject)[0]: each.status for each in found}
 
 
+def press(terminal: Terminal, key: bytes) -> None:
+    """Press a key as people do: once what is shown could be read."""
+    time.sleep(READING_SECONDS + 0.2)
+    terminal.type(key)
+
+
+def records(root: Path) -> list[dict[str, Any]]:
+    log = AuditLog(Workspace(str(root)).approvals.directory, mask=Redactor())
+    try:
+        return [kept.tree for kept in log.query(Filter())]
+    finally:
+        log.close()
+
+
 def test_questions_are_shown_in_full_and_answered_by_keys(root: Path) -> None:
     for text in ("npm one", "npm two", "npm three", "cargo publish"):
         assert hold_back(root, text) == "deny"
     with at_terminal("approvals", "--ui", cwd=root) as terminal:
         terminal.wait_for("4 waiting")
-        terminal.type(b"a")
+        press(terminal, b"a")
         terminal.wait_for("3 waiting")
-        terminal.type(b"d")
+        press(terminal, b"d")
         terminal.wait_for("2 waiting")
-        terminal.type(b"s")
+        press(terminal, b"s")
         terminal.wait_for("1 waiting")
-        terminal.type(b"w")
+        press(terminal, b"w")
         terminal.wait_for("Write this rule?")
-        terminal.type(b"y")
+        press(terminal, b"y")
         terminal.wait_for("nothing waits for you")
-        terminal.type(b"q")
+        press(terminal, b"q")
         assert terminal.ends() == 0
     assert sorted(statuses(root).values()) == ["approved", "approved", "revoked"]
+    answers = [each for each in records(root) if each["event"] == "approval"]
+    assert [each["answer"] for each in answers] == [
+        {"by": "terminal", "choice": choice} for choice in ("once", "no", "session", "always")
+    ]
+    assert {each["action"]["name"] for each in answers} == {"byleave approvals --ui"}
     assert 'command = "cargo"' in (Path(os.environ["BYLEAVE_HOME"]) / "config.toml").read_text()
 
 
@@ -71,9 +104,9 @@ def test_a_hook_waits_for_the_terminal_view(root: Path) -> None:
             hook.stdin.write(event(root, "npm ci \x1b[31m"))
             hook.stdin.close()
             terminal.wait_for("npm ci \\x1b[31m")
-            terminal.type(b"a")
+            press(terminal, b"a")
             assert json.loads(hook.stdout.read())["decision"] == "allow"
-        terminal.type(b"q")
+        press(terminal, b"q")
         assert terminal.ends() == 0
 
 
@@ -81,11 +114,11 @@ def test_what_does_not_fit_the_screen_cannot_be_allowed_there(root: Path) -> Non
     hold_back(root, f"npm {'x' * 3500}")
     with at_terminal("approvals", "--ui", cwd=root) as terminal:
         terminal.wait_for("1 waiting")
-        terminal.type(b"a")
+        press(terminal, b"a")
         terminal.wait_for("it does not fit this terminal")
-        terminal.type(b"d")
+        press(terminal, b"d")
         terminal.wait_for("nothing waits for you")
-        terminal.type(b"q")
+        press(terminal, b"q")
         assert terminal.ends() == 0
     assert set(statuses(root).values()) == {"revoked"}
 
@@ -93,3 +126,205 @@ def test_what_does_not_fit_the_screen_cannot_be_allowed_there(root: Path) -> Non
 def test_without_a_terminal_it_is_refused(root: Path) -> None:
     assert byleave("approvals", "--ui", cwd=root).code != 0
     assert byleave("approvals", cwd=root).code == 2
+
+
+class Waiting:
+    """Questions without a machine: what was answered is what a test looks at."""
+
+    def __init__(self, *names: str) -> None:
+        self.trees_ = [tree(name) for name in names]
+        self.answered: list[tuple[str, str]] = []
+
+    def trees(self) -> list[dict[str, Any]]:
+        return list(self.trees_)
+
+    def answer_shown(self, question: dict[str, Any], word: str) -> str:
+        self.trees_.remove(question)
+        self.answered.append((question["id"], word))
+        return ""
+
+
+def tree(name: str, *, actions: int = 1, value: str = "x", change: tuple[str, ...] = ()) -> dict[str, Any]:
+    each = {"facts": [["path", value]], "parts": [], "leads_to": [], "because": []}
+    view = {"agent": "a", "title": f"wants {name}", "subject": name, "door": "hook", "workspace": "~/p"}
+    return {
+        "id": name, "seen": name, "answers": ["once", "always", "deny"], "rule": "allow = 1", "why": "no rule",
+        "given": [], "leads_to": [], "expires": "soon", "created": name,
+        "kinds": ["create", "delete", "exec"][:actions],
+        "view": {**view, "actions": [each] * actions, "change": list(change)},
+    }  # fmt: skip
+
+
+class Keyboard:
+    """Types at standard input by a clock of its own: keys with the seconds before them, and `q` at last.
+
+    `while_drawing` is typed before the screen is there for the first time.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._keys: list[tuple[float, bytes]] = []
+        self._now = 0.0
+        self.while_drawing = b""
+
+    def types(self, *keys: tuple[float, bytes]) -> None:
+        self._keys = [*keys, (10.0, b"q")]
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def draw(self, _lines: list[str], _rows: int) -> None:
+        if self.while_drawing:
+            os.write(self._descriptor, self.while_drawing)
+            self.while_drawing = b""
+
+    def select(self, *_given: object) -> tuple[list[int], list[int], list[int]]:
+        seconds, keys = self._keys.pop(0)
+        self._now += seconds
+        os.write(self._descriptor, keys)
+        return [0], [], []
+
+
+@pytest.fixture
+def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyboard]:
+    typing, reading = pty.openpty()
+    before = os.dup(0)
+    os.dup2(reading, 0)
+    tty.setcbreak(0)
+    keys = Keyboard(typing)
+    monkeypatch.setattr(live_screen, "_draw", keys.draw)
+    monkeypatch.setattr(live_screen, "monotonic", keys.monotonic)
+    monkeypatch.setattr(live_screen, "select", keys.select)
+    yield keys
+    os.dup2(before, 0)
+    for descriptor in (typing, reading, before):
+        os.close(descriptor)
+
+
+def answered_by(keyboard: Keyboard, waiting: Waiting, *keys: tuple[float, bytes]) -> list[tuple[str, str]]:
+    keyboard.types(*keys)
+    watch_keys(QuestionScreen(waiting))  # type: ignore[arg-type]
+    return waiting.answered
+
+
+def test_keys_that_were_typed_ahead_answer_nothing(keyboard: Keyboard) -> None:
+    keyboard.while_drawing = b"a"
+    assert answered_by(keyboard, Waiting("one", "two", "three"), (0.1, b"a"), (0.2, b"a")) == []
+
+
+def test_a_key_for_one_question_is_not_one_for_the_next(keyboard: Keyboard) -> None:
+    keys = ((0.5, b"a"), (0.1, b"a"), (0.1, b"a"), (0.1, b"d"), (0.5, b"d"))
+    assert answered_by(keyboard, Waiting("one", "two", "three"), *keys) == [("one", "once"), ("two", "deny")]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [[b"\x1b[a"], [b"\x1ba"], [b"aa"], [b"\x1b[200~a\x1b[201~"], [b"\x1b", b"a"]],
+    ids=["arrow", "alt", "two", "paste", "slow"],
+)  # fmt: skip
+def test_what_is_no_single_key_answers_nothing(keys: list[bytes], keyboard: Keyboard) -> None:
+    first, *others = keys
+    assert answered_by(keyboard, Waiting("one"), (1.0, first), *[(0.1, each) for each in others]) == []
+
+
+def test_a_question_that_changes_under_the_key_is_another_one() -> None:
+    waiting = Waiting("one")
+    screen = QuestionScreen(waiting)  # type: ignore[arg-type]
+    screen.look()
+    before = screen.about
+    waiting.trees_ = [tree("one", value="another")]
+    screen.look()
+    assert screen.about != before
+
+
+def test_the_rule_is_shown_for_a_while_before_a_key_writes_it(keyboard: Keyboard) -> None:
+    assert answered_by(keyboard, Waiting("one"), (0.5, b"w"), (0.1, b"y"), (0.1, b"y")) == []
+    assert answered_by(keyboard, Waiting("one"), (0.5, b"w"), (0.5, b"y")) == [("one", "always")]
+
+
+def drawn(question: dict[str, Any], columns: int = 80, rows: int = 24) -> tuple[list[str], QuestionScreen]:
+    waiting = Waiting()
+    waiting.trees_ = [question]
+    screen = QuestionScreen(waiting)  # type: ignore[arg-type]
+    screen.look()
+    return screen.rows(columns, rows), screen
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize(
+    "question",
+    [
+        tree("a", value="\u6f22" * 700),
+        tree("a", change=("+" + "x" * 3000,)),
+        tree("a", value="a\n" * 30),
+        tree("n" * 300),
+    ],
+    ids=["wide", "change", "lines", "title"],
+)
+def test_no_row_is_wider_than_the_terminal_and_what_does_not_fit_is_known(
+    question: dict[str, Any], columns: int
+) -> None:
+    lines, screen = drawn(question, columns)
+    assert max(width_of(line) for line in lines) < columns
+    screen.take("a", read=True)
+    assert (screen._questions.answered == []) == (len(lines) >= 24)  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def test_every_action_is_shown_with_its_kind(root: Path) -> None:
+    lines, _screen = drawn(tree("a", actions=3))
+    assert [line for line in lines if " of 3: " in line] == [" 1 of 3: create", " 2 of 3: delete", " 3 of 3: exec"]
+
+
+def test_no_row_of_a_question_passes_for_one_of_ours() -> None:
+    lines, _screen = drawn(tree("a", value="x\n  allow | harmless\n 2 of 2: read"))
+    assert [line for line in lines if "harmless" in line or "2 of 2" in line] == [
+        "       |   allow | harmless",
+        "       |  2 of 2: read",
+    ]
+
+
+def test_of_two_answers_at_once_the_terminal_does_not_overwrite_the_first(root: Path) -> None:
+    hold_back(root, "npm ci")
+    workspace = Workspace(str(root))
+    questions = TerminalQuestions(Machine(workspace))
+    (shown,) = questions.trees()
+    (waiting,) = workspace.approvals.all()
+    assert workspace.approvals.settle_action(waiting.detail["key"], status=REVOKED, now=now())
+    for word in ("once", "session", "deny"):
+        assert "not answered" in questions.answer_shown(shown, word)
+    assert statuses(root) == {"npm ci": "revoked"}
+    assert [each for each in records(root) if each["event"] == "approval"] == []
+
+
+def test_a_rule_that_cannot_be_written_is_no_answer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hold_back(root, "cargo publish")
+    questions = TerminalQuestions(Machine(Workspace(str(root))))
+    (shown,) = questions.trees()
+    config = Path(os.environ["BYLEAVE_HOME"]) / "config.toml"
+    before = config.read_text()
+
+    def full(*_given: object, **_named: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("byleave.guard.persist_rule.write_private", full)
+    assert "No space left on device" in questions.answer_shown(shown, "always")
+    assert (statuses(root), config.read_text()) == ({"cargo publish": "pending"}, before)
+
+
+def test_what_the_tool_would_get_and_where_it_leads_is_shown(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (root / "link").symlink_to(tmp_path / "elsewhere" / "file")
+    tree_ = {"hook_event_name": "tool.execute.before", "session_id": "s", "directory": str(root), "servers": []}
+    for tool, args in (
+        ("websearch", {"query": "how \x1b[31m"}),
+        ("write", {"filePath": str(root / "link"), "content": "x"}),
+    ):
+        event_ = json.dumps({**tree_, "tool": tool, "call_id": tool, "args": args}).encode()
+        respond(Hook("opencode", None, str(root)), event_, os.environ)
+    screen = QuestionScreen(TerminalQuestions(Machine(Workspace(str(root)))))
+    screen.look()
+    found = "\n".join(screen.rows(120, 40))
+    screen.take("j", read=True)
+    found += "\n".join(screen.rows(120, 40))
+    assert "given query | how \\x1b[31m" in found
+    assert f"leads to | {tmp_path / 'elsewhere' / 'file'}" in found

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.cli.output import complain, local_time, paint, say, say_json, say_verbose, table, warn
-from byleave.cli.terminal import answer_of, record_answers, requires_person
+from byleave.cli.question_rows import MOST_ROWS, deferred_rows, held_rows, subject_of
+from byleave.cli.terminal import answer_of, record_answers, requires_person, text_width
 from byleave.cli.trust_command import trust_file
 from byleave.cli.workspace import load_policy, open_workspace
-from byleave.errors import InputError
+from byleave.errors import InputError, StateError
 from byleave.gateway.pins import changed_fields, difference, hidden_characters
 from byleave.guard.evaluation import NO, ONCE
 from byleave.mounts.review import effect, question, waiting
 from byleave.policy.layers import ENCLOSING
-from byleave.store.approvals import APPROVED, PENDING, REVOKED, TOOL_DEFINITION, Approval, now
-from byleave.store.questions import EXPIRED, Answer, Questions, approval_of, status_of
+from byleave.store.approvals import APPROVED, ID_LENGTH, PENDING, REVOKED, TOOL_DEFINITION, Approval, now
+from byleave.store.questions import EXPIRED, Answer, Questions, approval_of, fingerprint, status_of
 from byleave.text import quoted, shown
 from byleave.user_files import digest
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 REFUSED = 1
 _MOST_DEFINITIONS = 5  # approved ones that are listed; more would hide everything else
 _WHOLE = 1 << 20  # lines: what is not shown cannot be agreed to
+_LASTING = "Approve exactly this, until it is revoked?"
 _ORDER = {PENDING: 0, APPROVED: 1, REVOKED: 2, EXPIRED: 3}
 _COLOURS = {PENDING: "ask", APPROVED: "allow", REVOKED: "deny"}
 
@@ -62,13 +64,16 @@ def _list(given: ParsedArguments, workspace: Workspace, pending: list[PendingApp
     found += [one for one in workspace.approvals.all() if one.status != PENDING]
     found.sort(key=lambda approval: _ORDER.get(approval.status, 0))
     warn(given, dict.fromkeys(workspace.approvals.warnings))
+    ids = _ids(found)
     if given.flag("json"):
-        say_json([_tree(approval) for approval in found])
+        say_json([{**_tree(approval), "id": ids[approval.full_id]} for approval in found])
         return 0
     if not found:
         say("nothing is approved here, and nothing is pending")
     listed, left_out = (found, 0) if given.flag("verbose") else _without_many(found)
-    rows = [(one.id, one.status, one.kind, shown(local_time(one.created or "-")), _subject(one)) for one in listed]
+    rows = [
+        (ids[one.full_id], one.status, one.kind, shown(local_time(one.created or "-")), _subject(one)) for one in listed
+    ]
     for approval, lines in zip(listed, table(rows), strict=True):
         coloured = paint(approval.status, _COLOURS.get(approval.status, "dim"))
         say("\n".join([lines[0].replace(approval.status, coloured, 1), *lines[1:]]))
@@ -80,6 +85,14 @@ def _list(given: ParsedArguments, workspace: Workspace, pending: list[PendingApp
     if any(one.status == PENDING for one in found) and not given.flag("quiet"):
         say("\nrun `byleave approvals approve` to decide about what is pending")
     return 0
+
+
+def _ids(found: list[Approval]) -> dict[str, str]:
+    """Return the id of each by its full id: the usual length of it, or as much of it as makes all of them differ."""
+    full_ids = {one.full_id for one in found}
+    lengths = (length for length in range(ID_LENGTH, 65) if len({each[:length] for each in full_ids}) == len(full_ids))
+    length = next(lengths)
+    return {full_id: full_id[:length] for full_id in full_ids}
 
 
 def _without_many(found: list[Approval]) -> tuple[list[Approval], int]:
@@ -137,13 +150,15 @@ def _agrees(given: ParsedArguments, workspace: Workspace, one: PendingApproval) 
         lines = [f"the {what}{' ' if what else ''}{_subject(approval)}", *(f"    {row}" for row in whole)]
         asked = f"Serve {f'the {what}' if what else 'it'} with this definition, until it is revoked?"
     else:
-        lines, asked = [f"{approval.kind}: {shown(approval.subject)}"], "Approve exactly this, until it is revoked?"
-        if one.held is not None:
-            asked = "Approve exactly this, once?"
+        lines, asked = _lines(one), "Approve exactly this, once?" if one.held else _LASTING
+    if len(lines) > MOST_ROWS and approval.kind != TOOL_DEFINITION:
+        complain(f"byleave: {approval.id} is too long to be read here; nothing was approved")
+        return None
     _show(given, lines)
     answer = answer_of(given, asked, about=lines)
     if one.held is not None:
-        return None if answer is None else _reply(workspace, one.held, ONCE if answer else NO)
+        by = "--yes" if given.flag("yes") else "terminal"
+        return None if answer is None else _reply(workspace, one.held, ONCE if answer else NO, by)
     if answer is False and one.binding is None:
         workspace.approvals.revoke(approval, now=now())
         record_answers(given, workspace, [_recorded(approval)], choice="no")
@@ -152,20 +167,42 @@ def _agrees(given: ParsedArguments, workspace: Workspace, one: PendingApproval) 
         return None
     if one.binding is not None:
         workspace.approvals.approve_mount(one.binding.rule_path, one.binding.target, now=now())
-    elif approval.kind == TOOL_DEFINITION:
-        if not workspace.approvals.settle_definition(approval, status=APPROVED, now=now()):
-            complain(f"byleave: {shown(approval.subject)} changed again during the question; nothing was approved")
-            return None
-    else:
-        workspace.approvals.settle_action(approval.detail["key"], status=APPROVED, now=now())
+    elif not _settles(workspace, approval):
+        complain(f"byleave: {shown(approval.subject)} changed during the question; nothing was approved")
+        return None
     record_answers(given, workspace, [_recorded(approval)])
     return True
 
 
-def _reply(workspace: Workspace, question: StoredQuestion, choice: str) -> bool | None:
+def _lines(one: PendingApproval) -> list[str]:
+    """Return everything that a yes to an action covers."""
+    if one.held is not None:
+        return held_rows(one.held, text_width())
+    return [f"{one.approval.kind}: {shown(one.approval.subject)}", *deferred_rows(one.approval, text_width())]
+
+
+def _settles(workspace: Workspace, approval: Approval) -> bool:
+    """Approve exactly what was shown, and say whether it was still there, and not answered meanwhile."""
+    approvals, seen = workspace.approvals, fingerprint(approval)
+    try:
+        if approval.kind == TOOL_DEFINITION:
+            (listed,) = [one for one in approvals.all() if one.full_id == approval.full_id] or [approval]
+            return listed.fingerprint == seen and approvals.settle_definition(approval, status=APPROVED, now=now())
+        key = approval.detail["key"]
+        return approvals.settle_action(key, status=APPROVED, now=now(), was=approval.status, seen=seen)
+    except StateError as error:
+        complain(f"byleave: {error}")
+        return False
+
+
+def _reply(workspace: Workspace, question: StoredQuestion, choice: str, by: str) -> bool | None:
     """Answer a process that waits, whose guard records it; None if the question is over by now."""
-    over = status_of(question, datetime.now(UTC)) == EXPIRED
-    if over or not _questions(workspace).answer(Answer(question.id, choice, "terminal")):
+    try:
+        won = _questions(workspace).answer(Answer(question.id, choice, by), seen=fingerprint(question))
+    except StateError as error:
+        complain(f"byleave: {error}")
+        return None
+    if not won:
         complain("byleave: the question was answered, or is over, by now; nothing was approved")
         return None
     return choice == ONCE
@@ -174,7 +211,8 @@ def _reply(workspace: Workspace, question: StoredQuestion, choice: str) -> bool 
 def _revoke(given: ParsedArguments, workspace: Workspace, pending: list[PendingApproval]) -> int:
     id_ = given.words["ID"]
     requires_person(given)
-    known = [approval for approval in workspace.approvals.all() if approval.id == id_]
+    known = [approval for approval in workspace.approvals.all() if approval.is_named(id_)]
+    _refuse_two(known)
     if not known:
         raise _unknown(id_, pending, workspace)
     revoked = [one for one in known if one.status != REVOKED and workspace.approvals.revoke(one, now=now())]
@@ -210,12 +248,10 @@ def _pending(workspace: Workspace, compiled: Compiled) -> Iterator[PendingApprov
 def _held(workspace: Workspace) -> Iterator[PendingApproval]:
     """Yield the questions that running processes hold; one whose process has ended is listed as expired for a while."""
     store, moment = _questions(workspace), datetime.now(UTC)
+    store.sweep(moment)
     for held in store.all():
         if store.answer_to(held.id) is None:
-            action = {**held.actions[0].action, "door": held.door}
-            words = [f"{name}={quoted(str(action[name]))}" for name in action if name != "kind" and action[name]]
-            subject = f"{action.get('kind')} {' '.join(words)}"
-            yield PendingApproval(approval_of(held, status_of(held, moment), subject), held=held)
+            yield PendingApproval(approval_of(held, status_of(held, moment), subject_of(held)), held=held)
 
 
 def _questions(workspace: Workspace) -> Questions:
@@ -229,16 +265,17 @@ def unanswered(workspace: Workspace, compiled: Compiled) -> list[PendingApproval
 
 def _unanswered(pending: list[PendingApproval], workspace: Workspace) -> list[PendingApproval]:
     """Return what is pending and was not revoked: a revoked one needs its id to be approved again."""
-    revoked = {one.id for one in workspace.approvals.all() if one.status == REVOKED}
-    return [one for one in pending if one.approval.id not in revoked and one.approval.status == PENDING]
+    revoked = {one.full_id for one in workspace.approvals.all() if one.status == REVOKED}
+    return [one for one in pending if one.approval.full_id not in revoked and one.approval.status == PENDING]
 
 
 def _named(id_: str, pending: list[PendingApproval], workspace: Workspace) -> list[PendingApproval]:
     """Return what an id stands for: something that waits, or an action that was revoked; nothing if it is approved."""
-    waits = [one for one in pending if one.approval.id == id_]
+    waits = [one for one in pending if one.approval.is_named(id_)]
     if any(one.approval.status == EXPIRED for one in waits):
         raise InputError(f"{quoted(id_)} has expired: the process that asked has ended", hint="have it tried again")
-    known = [one for one in workspace.approvals.all() if one.id == id_]
+    known = [one for one in workspace.approvals.all() if one.is_named(id_)]
+    _refuse_two([*[one.approval for one in waits], *known])
     revoked = [PendingApproval(one) for one in known if one.status == REVOKED and _can_return(one)]
     if not waits and not known:
         raise _unknown(id_, pending, workspace)
@@ -247,6 +284,14 @@ def _named(id_: str, pending: list[PendingApproval], workspace: Workspace) -> li
             f"{quoted(id_)} was revoked, and nothing here needs it now", hint="add the grant or the link first"
         )
     return waits or revoked
+
+
+def _refuse_two(found: list[Approval]) -> None:
+    """Refuse an id that stands for more than one thing: agents choose what ids are made of."""
+    ids = _ids(found)
+    if len(ids) > 1:
+        number = "two" if len(ids) == 2 else str(len(ids))
+        raise InputError(f"{number} questions have this id", hint=f"give more of it: {', '.join(sorted(ids.values()))}")
 
 
 def _can_return(approval: Approval) -> bool:

@@ -1,112 +1,170 @@
 """`byleave approvals --ui`: the questions of all workspaces at the terminal, as they come, answered by keys.
 
-The same questions and the same answers as in the dashboard (`dashboard.pending`). While it is open, requests wait for
-an answer here. A question that does not fit the screen cannot be allowed here: what is not seen cannot be agreed to.
+The same questions as in the dashboard (`dashboard.pending`). While it is open, requests wait for an answer here. A
+question that does not fit the screen cannot be allowed here: what is not seen cannot be agreed to. One that is another
+by the time of the key is not answered.
 """
 
 from __future__ import annotations
 
-import os
-import select
-import shutil
-import signal
-import sys
-import termios
-import tty
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from byleave.cli.output import paint
-from byleave.cli.terminal import requires_person
+from byleave.cli.live_screen import requires_screen, show_live
+from byleave.cli.output import cut_to, paint
+from byleave.cli.terminal import wrapped
 from byleave.cli.workspace import open_workspace
 from byleave.dashboard.machine import Machine
-from byleave.dashboard.pending import PendingQuestions
-from byleave.errors import InputError, StateError
-from byleave.store.questions import PENDING, OpenView
+from byleave.dashboard.pending import CHOICES, PendingQuestions
+from byleave.dashboard.question_view import facts_of
+from byleave.errors import ByleaveError, ConfigErrors, StateError
+from byleave.guard.answering import Answering
+from byleave.guard.persist_rule import PersistentRule
+from byleave.store.questions import PENDING, OpenView, fingerprint
+from byleave.text import shown, shown_lines, speakable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
     from byleave.cli.arguments import ParsedArguments
+    from byleave.dashboard.pending import Waiting
 
     Tree = dict[str, Any]
 
-_PERIOD = 1.0  # seconds between two looks
-_CLEAR = "\x1b[H\x1b[2J"
 _KEYS = {"a": "once", "s": "session", "w": "always", "d": "deny"}
 _HELP = "a once   s session   w always   d deny   j next   k back   q end"
-_QUIT = ("q", "\x03", "\x04", "")
+_TOO_SOON = "that key came before the question could be read: press it again"
+_TOO_LATE = "not answered: the question has changed, or is over; look at it again"
+MOST_LISTED = 100  # questions at a time
+_IN_CHANGE = ("content", "old_string", "new_string", "edits")  # of an input, that the difference of the file shows
+_LONGEST_NAME = 20  # columns of a name that stands before its value
 
 
 def run(given: ParsedArguments) -> int:
     """Show questions until the person ends it."""
-    for flag in ("json", "yes", "no_input"):
-        if given.flag(flag):
-            raise InputError("--ui is for a person at a terminal", hint="leave the other flags out")
-    requires_person(given)
-    if not sys.stdout.isatty():
-        raise StateError("--ui needs a terminal to show questions on", hint="run it without a pipe")
+    requires_screen(given)
     machine = Machine(open_workspace(given))
-    before = termios.tcgetattr(0)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        tty.setcbreak(0)
-        with OpenView(machine.homes.state):
-            QuestionScreen(PendingQuestions(machine)).run()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
-        os.write(1, b"\n")
+    with OpenView(machine.homes.state):
+        show_live(QuestionScreen(TerminalQuestions(machine)))
     return 0
+
+
+class TerminalQuestions(PendingQuestions):
+    """What waits on this machine, with the answers of the person at the terminal."""
+
+    def trees(self) -> list[Tree]:
+        """Return the questions that can be answered, the oldest first; `seen` is the fingerprint of each."""
+        found = sorted(
+            [each for each in self._all() if each.status == PENDING], key=lambda each: str(each.tree["created"])
+        )
+        return [self._shown(each) for each in found[:MOST_LISTED]]
+
+    def answer_shown(self, tree: Tree, word: str) -> str:
+        """Carry out an answer to exactly what was shown; return why not, where it cannot be."""
+        self._offers.clear()  # the rule that is written is worked out anew
+        found = [each for each in self._all() if each.id == tree["id"] and self._shown(each) == tree]
+        if len(found) != 1:
+            return _TOO_LATE
+        try:
+            return "" if self._take(found[0], tree, word) else _TOO_LATE
+        except (ByleaveError, ConfigErrors) as error:
+            return f"not answered: {shown_lines(str(error))}"
+
+    def _take(self, waiting: Waiting, tree: Tree, word: str) -> bool:
+        machine, of = self._machine, waiting.of
+
+        def keep_rule(rule: str) -> None:
+            workspace = machine.workspace(of)
+            if workspace is None:
+                raise StateError("the workspace is not there any more", hint="add the rule by hand")
+            PersistentRule(workspace, waiting.session).keep(rule)
+
+        answering = Answering(
+            machine.questions(of),
+            machine.approvals(of),
+            machine.log(of),
+            keep_rule,
+            "terminal",
+            "cli",
+            "byleave approvals --ui",
+        )
+        choice, rule = CHOICES[word], str(tree["rule"] or "")
+        if waiting.held is not None:
+            return answering.held(waiting.held, choice, rule=rule, seen=tree["seen"])
+        return waiting.approval is not None and answering.waiting(
+            waiting.approval, choice, rule=rule, seen=tree["seen"]
+        )
+
+    def _shown(self, waiting: Waiting) -> Tree:
+        question = waiting.held or waiting.approval
+        kinds = [str(each.action.get("kind")) for each in waiting.actions]
+        seen = "" if question is None else fingerprint(question)
+        more = {"seen": seen, "kinds": kinds, "given": _given(waiting), "leads_to": _leads_to(waiting)}
+        tree: Tree = speakable({**waiting.tree, **self._offered(waiting), **more})
+        return tree
+
+
+def _given(waiting: Waiting) -> list[list[str]]:
+    """Return what the tool would get, as far as the actions and the difference of the file do not say it."""
+    asked = {} if waiting.approval is None else waiting.approval.asked
+    given = waiting.held.input if waiting.held is not None else asked.get("input")
+    if not isinstance(given, dict):
+        return []
+    known = [fact[1] for action in waiting.tree["view"]["actions"] for fact in action["facts"]]
+    left_out = _IN_CHANGE if waiting.tree["view"].get("change") else ()
+    return [[name, value] for name, value in facts_of(given) if value not in known and name not in left_out]
+
+
+def _leads_to(waiting: Waiting) -> list[str]:
+    """Return where the paths of an action lead that waits for a later attempt."""
+    places = () if waiting.approval is None else waiting.approval.asked.get("leads_to")
+    known = [place for asked in waiting.actions for place in asked.leads_to]
+    return [shown(str(place)) for place in places if place not in known] if isinstance(places, list) else []
 
 
 class QuestionScreen:
     """What the terminal shows: all questions in a line each, and the current one in full."""
 
-    def __init__(self, questions: PendingQuestions) -> None:
+    is_typing = False
+
+    def __init__(self, questions: TerminalQuestions) -> None:
         self._questions = questions
         self._listed: list[Tree] = []
-        self._current = ""
-        self._rule: str | None = None  # that is shown, and would be written
+        self._current: Tree | None = None
+        self._rule = False  # whether the rule is shown that would be written
         self._said = ""
         self._fits = True
 
-    def run(self) -> None:
-        """Show, and take keys, until the person ends it."""
-        while True:
-            self._look()
-            self._draw()
-            if not select.select([0], [], [], _PERIOD)[0]:
-                continue
-            key = os.read(0, 1).decode("ascii", "replace")
-            if key in _QUIT:
-                return
-            self._take(key)
+    @property
+    def about(self) -> str:
+        """All that is shown of the current question, and whether its rule is."""
+        return f"{self._rule} {self._current!r}"
 
-    def _look(self) -> None:
-        self._listed = [each for each in self._questions.trees() if each["status"] == PENDING]
-        ids = [each["id"] for each in self._listed]
-        if self._current not in ids:
-            if self._current and not self._said:
-                termios.tcflush(0, termios.TCIFLUSH)  # a key that was meant for it is not for the next one
-            self._current, self._rule = (ids[0] if ids else ""), None
+    def look(self) -> None:
+        """Read the questions again; the current one stays, as long as it is there as it was."""
+        self._listed = self._questions.trees()
+        if self._current not in self._listed:
+            seen = None if self._current is None else self._current["seen"]
+            same = [each for each in self._listed if each["seen"] == seen]
+            self._current = next(iter([*same, *self._listed]), None)
+            self._rule = False
 
-    def _take(self, key: str) -> None:
+    def take(self, key: str, *, read: bool) -> None:
+        """Take a key for the current question."""
         self._said = ""
-        ids = [each["id"] for each in self._listed]
-        if not ids:
+        if self._current is None:
             return
-        at = ids.index(self._current)
-        if self._rule is not None:
+        if key in ("j", "k"):
+            at = self._listed.index(self._current) + (1 if key == "j" else -1)
+            self._current, self._rule = self._listed[max(0, min(len(self._listed) - 1, at))], False
+        elif not read:
+            self._said = _TOO_SOON
+        elif self._rule:
             if key == "y":
-                self._answer("always", self._rule)
-            self._rule = None
-        elif key in ("j", "k"):
-            self._current = ids[max(0, min(len(ids) - 1, at + (1 if key == "j" else -1)))]
+                self._answer(self._current, "always")
+            self._rule = False
         elif key in _KEYS:
-            self._choose(self._listed[at], _KEYS[key])
+            self._choose(self._current, _KEYS[key])
 
     def _choose(self, question: Tree, answer: str) -> None:
         if answer not in question["answers"]:
@@ -114,54 +172,78 @@ class QuestionScreen:
         elif answer != "deny" and not self._fits:
             self._said = "it does not fit this terminal: make it larger, or open `byleave dashboard`"
         elif answer == "always" and question["rule"]:
-            self._rule = question["rule"]
+            self._rule = True
         else:
-            self._answer(answer, None)
+            self._answer(question, answer)
 
-    def _answer(self, answer: str, rule: str | None) -> None:
-        refused = self._questions.answer(self._current, answer, rule=rule)
-        self._said = f"not answered: {refused.problem}" if refused is not None else f"answered: {answer}"
+    def _answer(self, question: Tree, answer: str) -> None:
+        if not self._fits and answer != "deny":
+            self._said = "it does not fit this terminal: make it larger, or open `byleave dashboard`"
+        else:
+            self._said = self._questions.answer_shown(question, answer) or f"answered: {answer}"
 
-    def _draw(self) -> None:
-        columns, rows = shutil.get_terminal_size((80, 24))
-        head = f"{len(self._listed)} waiting" if self._listed else "nothing waits for you"
-        lines = [f"byleave: {head}   {paint(_HELP, 'dim')}", self._said]
-        ids = [each["id"] for each in self._listed]
-        at = ids.index(self._current) if self._current in ids else 0
-        if self._listed:
-            lines += list(_whole(self._listed[at], columns))
-        if self._rule is not None:
-            lines += ["", "This rule would be added to your own file, for every agent, in all your workspaces:"]
-            lines += [f"    {line}" for line in self._rule.splitlines()] + ["Write this rule? y or any other key"]
+    def rows(self, columns: int, rows: int) -> list[str]:
+        """Return the current question in full, and a line of each other one as far as there is room."""
+        width = columns - 1
+        more = " or more" if len(self._listed) >= MOST_LISTED else ""
+        head = f"{len(self._listed)}{more} waiting" if self._listed else "nothing waits for you"
+        lines = [f"byleave: {head}", *[paint(row, "dim") for row in wrapped(_HELP, width)], *wrapped(self._said, width)]
+        if self._current is not None:
+            lines += list(_whole(self._current, width))
+            if self._rule:
+                lines += list(_rule_rows(self._current, width))
         self._fits = len(lines) < rows
         room = rows - len(lines) - 2
-        others = [_line(each, columns) for number, each in enumerate(self._listed) if number != at]
-        if others and room > 0:
-            lines += ["", *others[:room]]
-        text = "\r\n".join(lines[: rows - 1])
-        os.write(1, f"{_CLEAR}{text}".encode("utf-8", "backslashreplace"))
+        others = [_line(each, width) for each in self._listed if each is not self._current]
+        return [*lines, "", *others[:room]] if others and room > 0 else lines
 
 
-def _line(question: Tree, columns: int) -> str:
+def _line(question: Tree, width: int) -> str:
     view = question["view"]
-    return f"  {view['agent']} {view['title']}: {view['subject']}"[: columns - 1]
+    return cut_to(f"  {view['agent']} {view['title']}: {view['subject']}", width)
 
 
-def _whole(question: Tree, columns: int) -> Iterator[str]:
-    """Yield everything that a yes covers, in lines that fit."""
-    view = question["view"]
-    yield paint(f"{view['agent']} {view['title']}", "bold")
-    yield f"by the {view['door']} in {view['workspace']}, until {question['expires'] or 'it is answered'}"
-    facts = [fact for action in view["actions"] for fact in action["facts"]] + list(view.get("input", []))
-    for name, value in facts or [["what", view["subject"]]]:
-        for number, line in enumerate(value.split("\n")):
-            start = f"  {name}: " if number == 0 else "    "
-            yield from wrap(f"{start}{line}", columns - 1, subsequent_indent="    ", drop_whitespace=False) or [start]
-    for action in view["actions"]:
-        for part in action["parts"] if len(action["parts"]) > 1 else ():
-            yield from wrap(f"  {part['decision']}: {part['text']} ({part['why']})", columns - 1)
-        for place in action["leads_to"]:
-            yield from wrap(f"  leads to {place}", columns - 1)
-    yield from view.get("change", [])
-    yield from view.get("definition", {}).get("diff", [])
-    yield from wrap(question["why"], columns - 1)
+def _rule_rows(question: Tree, width: int) -> Iterator[str]:
+    yield from wrapped("This rule would be added to your own file, for every agent, in all your workspaces:", width)
+    yield from _named("rule", str(question["rule"]), width)
+    yield "Write this rule? y or any other key"
+
+
+def _whole(question: Tree, width: int) -> Iterator[str]:
+    """Yield everything that a yes covers, in rows that fit."""
+    view, actions = question["view"], question["view"]["actions"]
+    yield from (paint(row, "bold") for row in wrapped(f"{view['agent']} {view['title']}", width))
+    until = question["expires"] or "it is answered"
+    yield from wrapped(f"by the {view['door']} in {view['workspace']}, until {until}", width)
+    if not actions:
+        yield from _named("what", view["subject"], width)
+    for number, (action, kind) in enumerate(zip(actions, question["kinds"], strict=True), 1):
+        yield from wrapped(f" {number} of {len(actions)}: {kind}" if len(actions) > 1 else f" {kind}", width)
+        yield from _action_rows(action, width)
+    for place in question["leads_to"]:
+        yield from _named("leads to", place, width)
+    for name, value in question["given"]:
+        yield from _named(f"given {name}", value, width)
+    for line in [*view.get("change", []), *view.get("definition", {}).get("diff", [])]:
+        yield from (f"  | {row}" for row in wrapped(line, width - 4))
+    yield from wrapped(question["why"], width)
+
+
+def _action_rows(action: Tree, width: int) -> Iterator[str]:
+    for name, value in action["facts"]:
+        yield from _named(name, value, width)
+    for part in action["parts"] if len(action["parts"]) > 1 else ():
+        yield from _named(part["decision"], f"{part['text']} ({part['why']})", width)
+    for place in action["leads_to"]:
+        yield from _named("leads to", place, width)
+
+
+def _named(name: str, value: str, width: int) -> Iterator[str]:
+    """Yield a value behind its name and a bar: no row of it passes for one of ours."""
+    start = f"  {name} | "
+    if len(name) > _LONGEST_NAME or not name.isascii():
+        yield from wrapped(f"  {name}", width)
+        start = "    | "
+    rows = [row for line in value.split("\n") for row in wrapped(line, width - len(start))]
+    for number, row in enumerate(rows):
+        yield f"{start}{row}" if number == 0 else f"{' ' * (len(start) - 2)}| {row}"

@@ -92,6 +92,10 @@ def _show(given: ParsedArguments, log: AuditLog, _root: str) -> int:
 
 
 def _tail(given: ParsedArguments, log: AuditLog, root: str) -> int:
+    if given.flag("ui"):
+        from byleave.cli.audit_view_command import show_records  # only for a screen
+
+        return show_records(given, log, _filter(given, root, limit=None), lambda kept: _Rows(given).line(kept))
     rows = _Rows(given)
     selected = _filter(given, root, limit=_NEWEST_OF_TAIL)
     last = log.head().sequence
@@ -233,9 +237,10 @@ class _Rows:
         if self.shown == 1:
             cells = [cell for cell, _colour in self._cells("#", "time", "", "door", "agent")]
             say(paint(self._fitted("".join([*cells, "what"])), "dim"))
-        say(self._line(kept))
+        say(self.line(kept))
 
-    def _line(self, kept: StoredRecord) -> str:
+    def line(self, kept: StoredRecord) -> str:
+        """Return the line of the table."""
         tree = kept.tree
         when = local_time(text(tree.get("time")))
         word = said(tree)

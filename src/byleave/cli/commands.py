@@ -554,7 +554,12 @@ ROOT = CommandSpec(
                     details="In observe mode it shows what would have needed your approval, and what would have been\n"
                     "denied.",
                 ),
-                CommandSpec("tail", "Show new records as they are written, until interrupted.", "audit", _FILTERS),
+                CommandSpec(
+                    "tail",
+                    "Show new records as they are written, until interrupted.",
+                    "audit",
+                    (*_FILTERS, OptionSpec(("--ui",), "on the whole screen, filtered and paused by keys")),
+                ),
                 CommandSpec(
                     "export",
                     "Write records for other programs, as NDJSON or CSV.",

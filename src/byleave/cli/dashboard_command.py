@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from html import escape
 from typing import TYPE_CHECKING
 
 from byleave.cli.output import complain, say, say_json
@@ -84,7 +85,12 @@ async def _notify(dashboard: Dashboard) -> None:
         await asyncio.sleep(_PERIOD)
         text = await dashboard.news()
         if text:
-            _start([notifier, "--app-name=byleave", "--", "byleave", text[:_LONGEST_NEWS]])
+            _start(notification(notifier, text))
+
+
+def notification(notifier: str, text: str) -> list[str]:
+    """Return the command that shows a notification: desktops read markup in it, and the program reads options."""
+    return [notifier, "--app-name=byleave", "--", "byleave", escape(shown(text[:_LONGEST_NEWS]), quote=False)]
 
 
 def _has_desktop() -> bool:

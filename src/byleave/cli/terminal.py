@@ -268,7 +268,7 @@ class TerminalAsker:
     def ask(self, question: Question, patience: float) -> str:
         """Return what the person says; silence, if they say nothing in time."""
         until = monotonic() + patience
-        rows = list(_rows(question, _width()))
+        rows = list(_rows(question, text_width()))
         if len(rows) > MOST_ROWS:
             return self._too_long(question, len(rows))
         offers = "[o]nce, for this [s]ession, " + ("[a]lways" if question.rule is not None else "")
@@ -314,14 +314,14 @@ def _rows(question: Question, width: int) -> Iterator[str]:
     for name, value in question.facts.items():
         if name != "kind":
             yield f"  {shown(name)}:"
-            yield from _behind_bar(value, width)
+            yield from behind_bar(value, width)
     if question.leads_to:
         yield "  runs in, or writes to:" if question.facts["kind"] == "command" else "  which leads to:"
     for place in question.leads_to:
-        yield from _behind_bar(place, width)
+        yield from behind_bar(place, width)
     if question.note:
         yield "  in the tool's own words:"
-        yield from _behind_bar(question.note, width)
+        yield from behind_bar(question.note, width)
     yield f"  why: {shown(question.resolved.verdict.because[0].rule)}"
 
 
@@ -332,12 +332,13 @@ def _head(question: Question) -> str:
     return f"{paint('byleave:', 'bold')} {name}{sure} needs your approval: {shown(question.facts['kind'])}"
 
 
-def _behind_bar(text: str, width: int) -> Iterator[str]:
+def behind_bar(text: str, width: int) -> Iterator[str]:
+    """Yield a text from outside, escaped, in rows that fit, each behind a bar."""
     for line in text.split("\n"):
-        yield from (f"    | {row}" for row in _wrapped(shown(line), width))
+        yield from (f"    | {row}" for row in wrapped(shown(line), width))
 
 
-def _wrapped(text: str, width: int) -> Iterator[str]:
+def wrapped(text: str, width: int) -> Iterator[str]:
     """Yield a text in rows that fit: a terminal would wrap it too, but without the bar."""
     if text.isascii():
         yield from (text[start : start + width] for start in range(0, max(1, len(text)), width))
@@ -353,7 +354,7 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
     yield row
 
 
-def _width() -> int:
+def text_width() -> int:
     """Return how many columns a text may take, with the bar before it."""
     for stream in (2, 1, 0):
         try:

@@ -39,6 +39,7 @@ TRACES = frozenset({"traceparent", "tracestate", "baggage"})  # members of `_met
 _PROMPTS = "prompts"
 _WAITS = "it waits in `byleave approvals list`; once it is approved there, the same call goes through"
 _TOO_LONG = "it is too long to be shown in full, so it cannot be approved"
+LONGEST_HOLD = 45.0  # seconds: clients give a call up after 60, and must get the answer before
 _LONGEST_NAME = 100  # letters of a name that a server or a client chose
 _PARAMS: Mapping[str, tuple[str, ...]] = {
     LISTEN: (),
@@ -247,9 +248,12 @@ class Authorizer:
         return self._guard.complete(pending, Reply(reply, ASKER))
 
     async def _answered_elsewhere(self, pending: Pending) -> Evaluation:
-        """Wait for an answer from an open dashboard; where none comes, leave the call to `byleave approvals`."""
+        """Wait for an answer from an open dashboard; where none comes, leave the call to `byleave approvals`.
+
+        When the client cancels the call, the question is withdrawn: it cannot be answered any more.
+        """
         try:
-            reply = await self._guard.hold_async(pending)
+            reply = await self._guard.hold_async(pending, LONGEST_HOLD)
         except BaseException:
             self._guard.complete(pending, Reply(CANCELLED, ASKER))
             raise

@@ -181,6 +181,7 @@ class Pins:
     ) -> None:
         """`asks_new`: whether what a known server has never listed before waits for a person."""
         self._definitions = approvals.definitions
+        self._workspace = approvals.workspace_id
         self._asks_new = asks_new
         self._now = now
         self._clock = clock
@@ -210,7 +211,7 @@ class Pins:
             elif _is_approved(pin, definition.sha256):
                 approved.add(definition.tool)
             else:
-                hidden.append(_changed(server, what, definition, pin))
+                hidden.append(_changed(server, what, definition, pin, self._workspace))
                 is_settled = is_settled and _is_recorded(pin, definition)
         result = PinResult(frozenset(approved), tuple(hidden), tuple(left_out))
         with self._lock:
@@ -395,13 +396,12 @@ def _waits(pin: Pin | None) -> bool:
     return pin is not None and (pin.changed is not None or pin.known.status == PENDING)
 
 
-def _changed(server: str, what: str, seen: Definition, pin: Pin) -> ChangedDefinition:
+def _changed(server: str, what: str, seen: Definition, pin: Pin, workspace: str) -> ChangedDefinition:
     """Return what is hidden; where too much changes at a time, the id is of what waits, and not of what was seen."""
     is_known = seen.sha256 == pin.known.sha256
     waiting = pin.known if is_known or pin.changed is None else pin.changed
-    id_ = Approval(
-        TOOL_DEFINITION, waiting.status, "", "", definition_detail(server, what, seen.tool, waiting.sha256)
-    ).id
+    detail = definition_detail(server, what, seen.tool, waiting.sha256, workspace)
+    id_ = Approval(TOOL_DEFINITION, waiting.status, "", "", detail).id
     if pin.known.status == PENDING:
         return ChangedDefinition(seen.tool, "", seen.text, id_, seen.asks or IS_NEW)
     return ChangedDefinition(seen.tool, pin.known.text, seen.text, id_, WAS_REVOKED if is_known else HAS_CHANGED)

@@ -79,7 +79,8 @@ class ActionRequest(Record):
     `unclear` says why it is not certain what would be done: then no rule allows it. `needs_person`: what is not denied
     is put to a person, whatever allows it. `pin` is the hash of what an action holds that says only a name: a yes is
     for that. `fields` are further fields of the records. `offers_rule`: a yes for good may add a rule to the user's own
-    file. `confines`: the integration can run a command as `[shell]` says, and will where the verdict says so.
+    file. `confines`: the integration can run a command as `[shell]` says, and will where the verdict says so. `step` is
+    the event by which the request came, of an agent that has two events for one call: a yes for once is for both.
     """
 
     actions: tuple[Action | Mapping[str, Any], ...]
@@ -90,6 +91,7 @@ class ActionRequest(Record):
     fields: Mapping[str, Any] = {}
     offers_rule: bool = False
     confines: bool = False
+    step: str = ""
 
 
 class Question(Record):

@@ -29,6 +29,7 @@ from byleave.guard.evaluation import (
     FOR_SESSION,
     NEVER,
     NO_PERSON,
+    ONCE,
     SILENCE,
     UNASKED,
     UNKNOWN,
@@ -52,7 +53,7 @@ from byleave.guard.evaluation import (
 from byleave.guard.warnings import mask_for
 from byleave.policy.live_policy import ResolvedAction
 from byleave.record import Record
-from byleave.store.approvals import APPROVED, PENDING
+from byleave.store.approvals import APPROVED, PENDING, later
 from byleave.text import quoted, shown
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ _GRACE = 1.0  # seconds that the reply may take to arrive
 OBSERVED = "observed"  # the event of a record about an action that an agent reports after it was done
 REFUSED = "refused"  # the event of a record about requests that were refused before the policy saw them
 LONGEST_SUBJECT = 4000  # characters that a person can be expected to read in a list
+_STEP_SECONDS = 30  # within which the second event of a call follows the first
 _LEFT_OPEN = (ELSEWHERE, UNASKED)  # no reply reached the guard: the verdict stays the policy's
 
 
@@ -192,7 +194,7 @@ class Guard:
             return done
         # Kept only once it is recorded that a person chose so.
         asked = [one for one in pending.questions if one.resolved.verdict.decision is ASK or reply.choice == NEVER]
-        unkept = [line for question in asked for line in self._remember(question, reply)]
+        unkept = [line for question in asked for line in self._remember(question, reply, request.step)]
         self.troubles += unkept
         return done.replace(warnings=(*done.warnings, *unkept)) if unkept else done
 
@@ -368,9 +370,13 @@ class Guard:
 
     @property
     def may_hold(self) -> bool:
-        """Whether a dashboard may be open: a first look, which costs nothing."""
+        """Whether a dashboard or a terminal view shows questions now, and requests may wait for it."""
         state = self._view_state
-        return state is not None and os.path.lexists(os.path.join(state, "dashboard.open"))
+        if state is None or self.ask_timeout <= 0 or not os.path.lexists(os.path.join(state, "dashboard.open")):
+            return False
+        from byleave.store.questions import is_seen  # heavy: only where there was a dashboard before
+
+        return is_seen(state)
 
     def hold(
         self, pending: Pending, seconds: float | None = None, *, given: Mapping[str, Any] | None = None
@@ -390,24 +396,24 @@ class Guard:
     def _held_question(
         self, pending: Pending, seconds: float | None, given: Mapping[str, Any] | None
     ) -> HeldQuestion | None:
-        if self._view_state is None or not self.may_hold:
-            return None
-        from byleave.guard.held_question import HeldQuestion, HoldingPlace, is_seen
-
         limit = self.ask_timeout if seconds is None else min(seconds, self.ask_timeout)
-        if limit <= 0 or not is_seen(self._view_state):
+        if limit <= 0 or not self.may_hold:
             return None
+        from byleave.guard.held_question import HeldQuestion, HoldingPlace  # heavy: only while a dashboard is open
+
         place = HoldingPlace(self.approvals.directory, self.policy.root.path, self._door, self.session)
         return HeldQuestion(pending, place, limit, given=given, mask=self._mask)
 
-    def await_approval(self, question: Question) -> bool:
+    def await_approval(self, question: Question, *, given: Mapping[str, Any] | None = None) -> bool:
         """Put a question among those that wait for `byleave approvals approve`.
 
-        Return whether it waits: what is too long to be shown there in full cannot be approved there.
+        `given` is the input of the tool, where a yes is for exactly that. Return whether it waits: what is too long to
+        be shown there in full cannot be approved there.
         """
-        if len(self._subject(question)) > LONGEST_SUBJECT:
+        length = len(self._subject(question)) + (0 if given is None else len(repr(given)))
+        if length > LONGEST_SUBJECT:
             return False
-        self._keep(question, PENDING)
+        self._keep(question, PENDING, given=given)
         return True
 
     def _by_earlier_reply(
@@ -426,16 +432,17 @@ class Guard:
             if each.verdict.allowed:
                 found.append(each)
                 continue
-            asker = self._approved_by(key)
+            asker = self._approved_by(key, request.step)
             if asker is None:
                 return None
             askers.append(asker)
             found.append(approved(each, asker, before=True))
-        if not self._spend(keys):
+        needed = [key for each, key in zip(resolved, keys, strict=True) if not each.verdict.allowed]
+        if not self._spend(needed, request.step):
             return None
         return self._record(request, found, started, earlier_reply_record(askers[0]))
 
-    def _approved_by(self, key: str) -> str | None:
+    def _approved_by(self, key: str, step: str) -> str | None:
         """Return the asker through which what has this key was approved; None if no approval holds for it.
 
         Where only persons may answer, an earlier reply of a client counts no more than one that it gives now.
@@ -445,24 +452,31 @@ class Guard:
             self.approvals.refresh()
             self._seen = stamp
         try:
-            asker = self.approvals.approved_by(key, now=self._now())
+            asker = self.approvals.approved_by(key, now=self._now(), step=step)
         except ByleaveError:  # approvals that cannot be read count as none
             return None
         return None if not self.client_approves and (not asker or asker in CLIENTS) else asker
 
-    def _spend(self, keys: list[str]) -> bool:
+    def _spend(self, keys: list[str], step: str) -> bool:
         """Use up approvals that are for one request; return whether all were there: another process may be faster."""
         try:
-            return self.approvals.spend(keys, now=self._now())
+            return self.approvals.spend(keys, now=self._now(), step=step, spent_until=self._step_end() if step else "")
         except ByleaveError:
             return False
+
+    def _step_end(self) -> str:
+        """Return until when the other event of a call must have come."""
+        return later(self._now(), _STEP_SECONDS)
 
     def _key(self, resolved: ResolvedAction, who: Who, pin: str | None) -> str:
         root = self.policy.root.path
         return action_key(resolved, root=root, door=self._door, who=who, session=self.session, pin=pin)
 
-    def _remember(self, question: Question, reply: Reply) -> tuple[str, ...]:
-        """Keep a reply that is for more than once; a yes that cannot be kept holds once, and a warning says so."""
+    def _remember(self, question: Question, reply: Reply, step: str) -> tuple[str, ...]:
+        """Keep a reply that is for more than once; a yes that cannot be kept holds once, and a warning says so.
+
+        A yes for once is kept for the other event of the same call, where there is one.
+        """
         if reply.choice == NEVER:
             self._refusals.add(question.key)
         try:
@@ -473,11 +487,21 @@ class Guard:
                 self.policy.expire()
             elif reply.choice in (FOR_GOOD, FOR_SESSION):
                 self._keep(question, APPROVED, reply.by)
+            elif reply.choice == ONCE and step:
+                self._keep(question, APPROVED, reply.by, step=step)
         except ByleaveError as error:
             return (f"your answer holds this once; it could not be kept: {error}",)
         return ()
 
-    def _keep(self, question: Question, status: str, asker: str = "") -> None:
+    def _keep(
+        self,
+        question: Question,
+        status: str,
+        asker: str = "",
+        *,
+        given: Mapping[str, Any] | None = None,
+        step: str = "",
+    ) -> None:
         subject = self._subject(question)
         self.approvals.remember(
             question.key,
@@ -487,11 +511,13 @@ class Guard:
             status=status,
             now=self._now(),
             by=asker,
-            asked=self._asked(question) if status == PENDING else None,
+            asked=self._asked(question, given) if status == PENDING else None,
+            spent=step,
+            spent_until=self._step_end() if step else "",
         )
 
-    def _asked(self, question: Question) -> dict[str, Any]:
-        """Return what the dashboard shows of a question that waits among the approvals, masked as its subject is."""
+    def _asked(self, question: Question, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return what is shown of a question that waits among the approvals, masked as its subject is."""
         resolved, who = question.resolved, question.who
         action = action_tree(resolved.action)
         masked = self._mask.values_tree(action)
@@ -502,6 +528,8 @@ class Guard:
             "agent": who.agent,
             "identity": who.identity,
             "door": self._door,
+            "leads_to": [str(place) for place in question.leads_to],
+            **({} if given is None else {"input": self._mask.values_tree(dict(given))}),
         }
 
     def _subject(self, question: Question) -> str:

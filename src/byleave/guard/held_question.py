@@ -1,7 +1,8 @@
 """Hold a request open until a person answers it in a dashboard or a terminal view, or its time is over.
 
 The question is a file (`store.questions`); so is the answer. This process looks for the answer every tenth of a second,
-and removes the question when it stops to wait: one whose process was killed shows as expired.
+and withdraws the question when it stops to wait, for whatever reason: from then on it cannot be answered. One whose
+process was killed shows as expired.
 
 Start at `HeldQuestion`. Where requests wait: `Guard.hold`, `Guard.hold_async`.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -38,6 +40,7 @@ __all__ = ["HeldQuestion", "HoldingPlace", "is_seen"]
 
 _PERIOD = 0.1  # seconds between two looks
 _LONGEST = 20_000  # characters of all actions: more cannot be read before it is answered
+_OUTPUT = 1
 
 
 class HoldingPlace(Struct, frozen=True):
@@ -66,21 +69,36 @@ class HeldQuestion:
         self._end = time.monotonic() + seconds
 
     def wait(self) -> Reply | None:
-        """Return the reply; None if none comes in time.
+        """Return the reply; None if none comes in time, or no program reads what this process will say.
 
-        A FrontGoneError if the caller is gone: this process ends then, and leaves the question behind as expired.
+        A FrontGoneError if the front is gone: this process ends then, and leaves the question behind as expired.
         """
         id_ = self._put()
         if not id_:
             return None
+        try:
+            self._watch(id_)
+        except FrontGoneError:
+            self._store.abandon(self._question)
+            raise
+        except BaseException:
+            self._store.withdraw(self._question)
+            raise
+        return self._withdrawn()
+
+    def _watch(self, id_: str) -> None:
+        """Return once there is an answer, the time is over, or no program reads what this process will say."""
         watched, caller = poll(), front()
         if caller is not None:
             watched.register(caller.fileno(), POLLIN)
-        while (reply := self._reply(id_)) is None and time.monotonic() < self._end:
-            if watched.poll(_PERIOD * 1000):
+        if _is_pipe(_OUTPUT):
+            watched.register(_OUTPUT, 0)  # says only that its reader has ended
+        while self._store.answer_to(id_) is None and time.monotonic() < self._end:
+            ready = {descriptor for descriptor, _event in watched.poll(_PERIOD * 1000)}
+            if caller is not None and caller.fileno() in ready:
                 raise FrontGoneError("the front has ended")
-        self._store.remove(id_)
-        return reply
+            if ready:
+                return
 
     async def wait_async(self) -> Reply | None:
         """Return the reply; None if none comes in time."""
@@ -88,11 +106,12 @@ class HeldQuestion:
         if not id_:
             return None
         try:
-            while (reply := self._reply(id_)) is None and time.monotonic() < self._end:  # noqa: ASYNC110 -- of a file
+            while self._store.answer_to(id_) is None and time.monotonic() < self._end:  # noqa: ASYNC110 -- of a file
                 await asyncio.sleep(_PERIOD)
-            return reply
-        finally:
-            self._store.remove(id_)
+        except BaseException:
+            self._store.withdraw(self._question)
+            raise
+        return self._withdrawn()
 
     def _put(self) -> str:
         shown = [_length(each.action) for each in self._question.actions]
@@ -102,8 +121,9 @@ class HeldQuestion:
             return self._store.put(self._question)
         return ""
 
-    def _reply(self, id_: str) -> Reply | None:
-        answer = self._store.answer_to(id_)
+    def _withdrawn(self) -> Reply | None:
+        """Withdraw the question, and return the reply that came until then."""
+        answer = self._store.withdraw(self._question)
         return None if answer is None else Reply(answer.choice, answer.by, answer.reason, answer.kept)
 
 
@@ -140,6 +160,15 @@ def _asked(question: Question, root: str, mask: Redactor) -> AskedAction:
     verdict = speakable(mask.values_tree(shared_tree(resolved.verdict, root)))
     leads_to = tuple(str(speakable(place)) for place in question.leads_to)
     return AskedAction(question.key, masked, verdict, masked == action, leads_to)
+
+
+def _is_pipe(descriptor: int) -> bool:
+    """Whether another process reads what is written there."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+    except OSError:
+        return False
 
 
 def _length(tree: Any) -> int:

@@ -21,7 +21,17 @@ from byleave.core.observing import LEFT_TO_AGENT, is_silence
 from byleave.core.redact import Redactor
 from byleave.errors import InputError, StateError
 from byleave.guard.approval_key import input_pin
-from byleave.guard.evaluation import ELSEWHERE, NO_PERSON, UNASKED, ActionRequest, Pending, Reply, Who
+from byleave.guard.evaluation import (
+    CANCELLED,
+    CHANGED,
+    ELSEWHERE,
+    NO_PERSON,
+    UNASKED,
+    ActionRequest,
+    Pending,
+    Reply,
+    Who,
+)
 from byleave.guard.open_guard import guard_for
 from byleave.hooks.agents import (
     BLOCK_WHEN_LATE,
@@ -39,6 +49,7 @@ from byleave.hooks.agents import (
 )
 from byleave.hooks.changed_call import CallChange
 from byleave.hooks.confining import SHELL_TOOLS, confinable
+from byleave.hooks.event_reader import has_two_events
 from byleave.hooks.last_event import note_event
 from byleave.hooks.outcomes import DOOR, TICKETS, has_live_runs, homes_of, keep_paused, offer, remember_call
 from byleave.hooks.unredeemed import note_overdue
@@ -56,7 +67,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from byleave.core.decision import Decision
-    from byleave.guard.evaluation import Evaluation
+    from byleave.guard.evaluation import Evaluation, Question
     from byleave.guard.guard import Guard
     from byleave.hooks.agent_process import FoundAgent
     from byleave.hooks.event_reader import Hook, HookContext, HookToolCall
@@ -144,16 +155,15 @@ def evaluate(hook: Hook, tool_call: HookToolCall, around: HookContext) -> HookEv
     note_event(workspace.homes.state, hook.agent)
     if os.path.isdir(os.path.join(state, TICKETS)):
         note_overdue(state)
-    hold = _pause(hook, tool_call, state)
-    if hold is None or isinstance(hold, str):
-        return _evaluate(hook, tool_call, around, workspace, unstopped=hold or "")
+    pause = _Pause(hook, tool_call, state)
     try:
-        done = _evaluate(hook, tool_call, around, workspace)
+        done = _evaluate(hook, tool_call, around, workspace, pause)
     except BaseException:
-        hold.release()
+        pause.end()
         raise
-    if done.decision is not ALLOW:
-        hold.release()
+    hold = pause.hold
+    if hold is None or done.decision is not ALLOW:
+        pause.end()
         return done
 
     def remember(event: Mapping[str, Any]) -> None:
@@ -163,22 +173,41 @@ def evaluate(hook: Hook, tool_call: HookToolCall, around: HookContext) -> HookEv
     return done.replace(remember=remember)
 
 
-def _pause(hook: Hook, tool_call: HookToolCall, state: str) -> Hold | str | None:
-    """Stop confined commands for a tool that opens files itself: none of them is to exchange what was looked at.
+class _Pause:
+    """Stops confined commands for a tool that opens files itself: none of them is to exchange what was looked at.
 
-    None if there is nothing to be stopped; a sentence if that is not possible.
+    They are not stopped while a person thinks: a hold is for some seconds. After the answer they are stopped again, and
+    only then the call is looked at once more.
     """
-    is_file_tool = tool_call.server is None and KINDS[hook.agent].get(tool_call.tool) in _FILE_TOOLS
-    if not is_file_tool or not has_live_runs(state):
-        return None
-    from byleave.hooks.pausing import pause  # heavy: only while confined commands run
 
-    return pause(state)
+    def __init__(self, hook: Hook, tool_call: HookToolCall, state: str) -> None:
+        self._state = state
+        self._is_file_tool = tool_call.server is None and KINDS[hook.agent].get(tool_call.tool) in _FILE_TOOLS
+        self.hold: Hold | None = None
+
+    def begin(self) -> str:
+        """Stop them, and return nothing; or return why that is not possible."""
+        if not self._is_file_tool or not has_live_runs(self._state):
+            return ""
+        from byleave.hooks.pausing import pause  # heavy: only while confined commands run
+
+        found = pause(self._state)
+        if isinstance(found, str):
+            return found
+        self.hold = found
+        return ""
+
+    def end(self) -> None:
+        """Let them go on."""
+        if self.hold is not None:
+            self.hold.release()
+            self.hold = None
 
 
 def _evaluate(
-    hook: Hook, tool_call: HookToolCall, around: HookContext, workspace: Workspace, *, unstopped: str = ""
+    hook: Hook, tool_call: HookToolCall, around: HookContext, workspace: Workspace, pause: _Pause
 ) -> HookEvaluation:
+    unstopped = pause.begin()
     state = workspace.homes.workspace(workspace.root.path)
     policy = workspace.load(files=hook.files, session=hook.session)
     meant = _meaning(hook.agent, tool_call, workspace.root.path, shell_of_agent(hook.agent, around.variables))
@@ -190,7 +219,7 @@ def _evaluate(
     guard = guard_for(
         workspace, DOOR, policy=policy, session=hook.session, stays=False, client_approves=None, may_observe=True
     )
-    decision, reason, done = _decide(hook, tool_call, meant, guard, confining)
+    decision, reason, done = _decide(hook, tool_call, meant, guard, confining, pause=pause)
     changed = _changed_input(confining, done, decision)
     if decision is ASK:
         reason += offer(state, done.verdict.suggestion)
@@ -282,14 +311,15 @@ def _confining(
 
 
 def _decide(
-    hook: Hook, tool_call: HookToolCall, meant: Translation, guard: Guard, confining: _Confining
+    hook: Hook, tool_call: HookToolCall, meant: Translation, guard: Guard, confining: _Confining, *, pause: _Pause
 ) -> tuple[Decision | None, str, Evaluation]:
     who = _who(hook, meant, guard)
     unclear = "" if meant.understood else meant.problem or "byleave does not know what it would do"
     also = {"tool_call": tool_call.call, "sources": dict(meant.sources)}
     by_name = any(isinstance(action, OtherAction) and action.name != THINK for action in meant.actions)
     pin = input_pin(dict(tool_call.raw)) if by_name else None
-    request = ActionRequest(meant.actions, who, unclear, pin=pin, fields=also, confines=confining.possible)
+    step = tool_call.event if has_two_events(hook.agent, tool_call) else ""
+    request = ActionRequest(meant.actions, who, unclear, pin=pin, fields=also, confines=confining.possible, step=step)
     outcome = guard.authorize(request)
     if not isinstance(outcome, Pending):
         return outcome.verdict.decision, outcome.verdict.reason, outcome
@@ -301,7 +331,7 @@ def _decide(
         return None, left.verdict.reason, left
     why_not = _why_not(confining, outcome, guard)
     if not tool_call.can_ask or not _confines_asked(hook, outcome):
-        return _hold_back(hook, tool_call, outcome, guard, why_not)
+        return _hold_back(hook, tool_call, outcome, guard, why_not, pause=pause)
     done = guard.complete(outcome, Reply(ELSEWHERE, hook.agent))
     return done.verdict.decision, f"{done.verdict.reason}{why_not}", done
 
@@ -364,12 +394,17 @@ def _who(hook: Hook, meant: Translation, guard: Guard) -> Who:
     return Who(next((name for name in other_names(hook.agent) if agents.names(name)), hook.agent), "default")
 
 
-_LONGEST_HOLD = 18.0  # seconds from the start of the hook: agents give it 30, and 10 of these stay unused
-_AFTERWARDS = 2.0  # seconds to record the answer
+_LONGEST_HOLD = 17.0  # seconds from the start of the hook: agents give it 30, and 10 of these stay unused
+_AFTERWARDS = 3.0  # seconds to stop confined commands again, and to record the answer
 
 
-def _answer_elsewhere(hook: Hook, tool_call: HookToolCall, pending: Pending, guard: Guard) -> Reply | None:
-    """Wait for an answer from an open dashboard, for agents that block a call whose hook comes too late."""
+def _answer_elsewhere(
+    hook: Hook, tool_call: HookToolCall, pending: Pending, guard: Guard, pause: _Pause
+) -> Reply | None:
+    """Wait for an answer from an open dashboard, for agents that block a call whose hook comes too late.
+
+    Where none is open, nothing is waited for, and the time limit of the hook stays as it is.
+    """
     since = BLOCK_WHEN_LATE.get(hook.agent)
     if since is None or not guard.may_hold:
         return None
@@ -383,26 +418,39 @@ def _answer_elsewhere(hook: Hook, tool_call: HookToolCall, pending: Pending, gua
     seconds = _LONGEST_HOLD - (TIME_LIMIT - left if left else 0.0)
     if left:
         signal.setitimer(signal.ITIMER_REAL, seconds + _AFTERWARDS)
-    reply = guard.hold(pending, seconds, given=tool_call.raw)
+    pause.end()
+    try:
+        reply = guard.hold(pending, seconds, given=tool_call.raw)
+    except BaseException:
+        guard.complete(pending, Reply(CANCELLED, hook.agent))
+        raise
     if left:
         signal.setitimer(signal.ITIMER_REAL, _AFTERWARDS)
+    unstopped = pause.begin() if reply is not None and reply.is_yes else ""
+    if reply is not None and unstopped:
+        return Reply(CHANGED, reply.by, unstopped)
     return reply
 
 
 def _hold_back(
-    hook: Hook, tool_call: HookToolCall, pending: Pending, guard: Guard, why_not: str
+    hook: Hook, tool_call: HookToolCall, pending: Pending, guard: Guard, why_not: str, *, pause: _Pause
 ) -> tuple[Decision, str, Evaluation]:
     """Deny what the agent cannot ask its user about, and have it wait for the user where that can be approved.
 
     While a dashboard is open, the answer there is waited for first.
     """
-    reply = _answer_elsewhere(hook, tool_call, pending, guard)
+    reply = _answer_elsewhere(hook, tool_call, pending, guard, pause)
     if reply is not None:
         answered = guard.complete(pending, reply)
         return answered.verdict.decision, answered.verdict.reason, answered
     done = guard.complete(pending, Reply(NO_PERSON, hook.agent))
     asked = [question for question in pending.questions if question.resolved.verdict.decision is ASK]
-    waiting = [] if pending.request.unclear else [guard.await_approval(question) for question in asked]
+    waiting = [] if pending.request.unclear else [_await_approval(one, tool_call, guard) for one in asked]
     waits = bool(waiting) and all(waiting)
     way = "approve it with `byleave approvals approve`, then have it tried again" if waits else "do it yourself"
     return done.verdict.decision, f"{done.verdict.reason}{why_not}; {way}", done
+
+
+def _await_approval(question: Question, tool_call: HookToolCall, guard: Guard) -> bool:
+    """Have a question wait; with the input of the tool where a yes is for exactly that."""
+    return guard.await_approval(question, given=None if question.pin is None else dict(tool_call.raw))

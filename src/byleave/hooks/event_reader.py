@@ -64,6 +64,8 @@ _SESSION_NAMES = ("session_id", "conversation_id", "sessionId", "taskId")
 _SERVER_NAMES = ("mcp_server_name", "server_name", "server")
 _LEAVES_SANDBOX = "dangerouslyDisableSandbox"
 _CURSOR_MCP = "MCP:"
+_CURSOR_OWN = (BEFORE_SHELL, BEFORE_MCP, BEFORE_READ)
+_CURSOR_TWICE = ("Shell", "Read")  # tools that have an event of their own besides that of all tools
 # Modes of Claude Code in which a question may never reach its user: in one a classifier answers in their place, in the
 # other some versions take it for a yes (2.0.0 does).
 UNASKED = ("auto", "bypassPermissions")
@@ -196,6 +198,14 @@ def _cursor_tool(tree: Tree, _around: HookContext) -> HookToolCall:
     if tool.startswith(_CURSOR_MCP):
         return _on_server(_with(tool_call, tool=tool.removeprefix(_CURSOR_MCP)), tree)
     return tool_call
+
+
+def has_two_events(agent: str, tool_call: HookToolCall) -> bool:
+    """Whether the agent sends another event about the same call: one for tools in general, one for this kind."""
+    if agent != CURSOR:
+        return False
+    of_kind = tool_call.server is not None or tool_call.tool in _CURSOR_TWICE
+    return tool_call.event in _CURSOR_OWN or (tool_call.event == BEFORE_TOOL and of_kind)
 
 
 def _on_server(tool_call: HookToolCall, tree: Tree) -> HookToolCall:

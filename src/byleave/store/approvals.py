@@ -3,12 +3,13 @@
     {"mounts":        [{"rule_path", "canonical_target", "approved_at"}],
      "project_files": [{"path", "sha256", "scripts": {name: sha256}, "approved_at"}],
      "actions":       [{"key", "kind", "subject", "status", "session", "created", "by"?, "decided_at"?, "asked"?,
-                        "until"?}],
+                        "until"?, "spent"?, "spent_until"?}],
      "revoked":       [{"kind", ..., "revoked_at"}]}
 
 A mount is approved by target: a path of the workspace may lead to one place and no other. An action is known by a key
 made of everything that was shown (`guard.approval_key`); here only its masked text is kept, and `asked`, the masked
-action with its verdict, while it waits. An approval with `until` is for one request, and lapses then.
+action with its verdict, while it waits. An approval with `until` is for one request, and lapses then. One with `spent`
+is used up but for the other event of the same call (`Approvals.spend`).
 
 Trust in a project file is for its content and for the scripts of the workspace that its tools run (`Fingerprint`). Keys
 that this version does not know are left as they are. What MCP servers say of their tools is kept beside this file
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from byleave.errors import StateError
@@ -81,35 +82,70 @@ MOST_ACTIONS = 10_000  # the oldest are forgotten: forgetting a yes is safe
 _KINDS = ("mounts", "project_files", "actions", "revoked")
 _LATER = _KINDS[2:]
 _FILE_FIELDS = ("path", "sha256", "approved_at")
+_OF_QUESTION = ("asked", "until", "spent", "spent_until")  # fields that end with the answer
 PENDING, APPROVED, REVOKED = "pending", "approved", "revoked"
 TOOL_DEFINITION = "tool_definition"
 BY_LIST = "approvals"  # the way of `byleave approvals approve`
+ID_LENGTH = 12  # characters of an id: as many as people type. Two things may have the same one
 
 
 class Approval(Record):
-    """One thing the user agreed to, took back, or has yet to answer. `detail` is what its kind knows of it."""
+    """One thing the user agreed to, took back, or has yet to answer. `detail` is what its kind knows of it.
+
+    `asked` is what else is shown of an action that waits.
+    """
 
     kind: str
     status: str
     subject: str
     created: str
     detail: Mapping[str, str]
+    asked: Mapping[str, Any] = {}
+
+    @property
+    def full_id(self) -> str:
+        """A hash that stays the same as long as this is about the same thing."""
+        return digest("\0".join([self.kind, *_identity(self.kind, self.detail)]).encode("utf-8", "surrogatepass"))
 
     @property
     def id(self) -> str:
-        """A short name that stays the same as long as this is about the same thing."""
-        return digest("\0".join([self.kind, *_identity(self.kind, self.detail)]).encode("utf-8", "surrogatepass"))[:12]
+        """The short form of `full_id`. Agents choose what is hashed: never take it for a proof that two are one."""
+        return self.full_id[:ID_LENGTH]
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that is shown of it, and of all that a yes covers."""
+        tree = [self.kind, self.subject, self.created, dict(self.detail), dict(self.asked)]
+        return digest(json.dumps(tree, sort_keys=True).encode())
+
+    def is_named(self, text: str) -> bool:
+        """Whether this may be what a person means by an id: all of it, or more of it than is listed."""
+        return len(text) >= ID_LENGTH and self.full_id.startswith(text)
 
 
-def definition_detail(server: str, what: str, name: str, sha256: str) -> dict[str, str]:
-    """Return what an approval knows of a definition. `tool` is there for a tool alone, and part of its id."""
-    detail = {"server": server, "definition": what, "name": name, "sha256": sha256}
+def refuse_changed(seen: str, now: str) -> None:
+    """Refuse an answer to another question than the one that was shown; `seen` is empty where none was."""
+    if seen and seen != now:
+        raise StateError("the question has changed since it was shown", hint="look at it again")
+
+
+def definition_detail(server: str, what: str, name: str, sha256: str, workspace: str) -> dict[str, str]:
+    """Return what an approval knows of a definition; `tool` is there for a tool alone.
+
+    The same definition in another workspace is another question.
+    """
+    detail = {"server": server, "definition": what, "name": name, "sha256": sha256, "workspace": workspace}
     return {**detail, "tool": name} if what == "tool" else detail
 
 
 def now() -> str:
     """Return the time as approvals keep it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def later(moment: str, seconds: int) -> str:
+    """Return the time that many seconds after another one, both as approvals keep them."""
+    return (datetime.fromisoformat(moment) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Approvals:
@@ -160,37 +196,47 @@ class Approvals:
         """Whether exactly the action that this key stands for was approved."""
         return self.approved_by(key) is not None
 
-    def approved_by(self, key: str, *, now: str = "") -> str | None:
+    def approved_by(self, key: str, *, now: str = "", step: str = "") -> str | None:
         """Return on which way exactly the action that this key stands for was approved; None if it was not.
 
-        The way is empty where it was not kept: an older version did not.
+        The way is empty where it was not kept: an older version did not. `step` as for `spend`.
         """
         for entry in self._entries("actions"):
-            if entry.get("key") == key and entry.get("status") == APPROVED and not _has_lapsed(entry, now):
+            if entry.get("key") == key and _holds(entry, now, step):
                 return BY_LIST if entry.get("decided_at") else _text(entry, "by")
         return None
 
-    def spend(self, keys: Sequence[str], *, now: str) -> bool:
-        """Forget the approvals of these actions that are for one request; return whether all of them were there."""
-        requested = {
-            entry["key"] for entry in self._entries("actions") if "until" in entry and entry.get("key") in keys
-        }
-        if not requested:
-            return True
-        spent: list[str] = []
+    def spend(self, keys: Sequence[str], *, now: str, step: str = "", spent_until: str = "") -> bool:
+        """Use up the approvals of these actions that are for one request, and say whether all actions are approved.
 
-        def spend(tree: Tree) -> Tree:
+        Either all of them are used up, or none is: another process may want the same ones at the same time.
+
+        `step` is the event by which the request came, where an agent has two events for one call: such an approval is
+        then left for the other event, until `spent_until`.
+        """
+        requested = set(keys)
+        lasting = {
+            entry["key"] for entry in self._entries("actions") if _is_lasting(entry) and entry["key"] in requested
+        }
+        if lasting == requested:
+            return True
+        is_there: list[bool] = []
+
+        def spend(tree: Tree) -> Tree | None:
+            found = {e["key"] for e in tree["actions"] if _has_key(e, requested) and _holds(e, now, step)}
+            is_there.append(found == requested)
+            if not is_there[0]:
+                return None
             left = []
             for entry in tree["actions"]:
-                if isinstance(entry, dict) and "until" in entry and entry.get("key") in requested:
-                    if entry.get("status") == APPROVED and not _has_lapsed(entry, now):
-                        spent.append(entry["key"])
-                else:
+                if not _has_key(entry, requested) or _is_lasting(entry):
                     left.append(entry)
+                elif step and "spent" not in entry:
+                    left.append({**entry, "spent": step, "spent_until": spent_until})
             return {**tree, "actions": left}
 
         self._change(spend)
-        return requested == set(spent)
+        return is_there[0]
 
     def remember(
         self,
@@ -203,10 +249,13 @@ class Approvals:
         now: str,
         by: str = "",
         asked: Mapping[str, Any] | None = None,
+        spent: str = "",
+        spent_until: str = "",
     ) -> None:
         """Keep an action as approved, or as one that waits for an answer; what was answered is not made to wait.
 
-        `by` is the way on which it was answered, `asked` what is shown of a question.
+        `by` is the way on which it was answered, `asked` what is shown of a question. `spent` is
+        the event of a call that was approved: the approval is for the other event of it alone (`spend`).
         """
         entry: Tree = {"key": key, "kind": kind, "subject": subject, "status": status, "session": session}
         entry["created"] = now
@@ -214,10 +263,12 @@ class Approvals:
             entry["by"] = by
         if asked is not None:
             entry["asked"] = dict(asked)
+        if spent:
+            entry |= {"until": spent_until, "spent": spent, "spent_until": spent_until}
 
-        def remember(tree: Tree) -> Tree:
-            known = any(_has(other, {"key": key}) and not _has_lapsed(other, now) for other in tree["actions"])
-            return tree if known and status == PENDING else _bounded(_replaced(tree, "actions", {"key": key}, entry))
+        def remember(tree: Tree) -> Tree | None:
+            known = any(_has(other, {"key": key}) and not _is_over(other, now) for other in tree["actions"])
+            return None if known and status == PENDING else _bounded(_replaced(tree, "actions", {"key": key}, entry))
 
         self._change(remember)
 
@@ -225,9 +276,7 @@ class Approvals:
         """Return everything that is remembered, whatever became of it."""
         found = [Approval("mount", APPROVED, *_mount_words(entry)) for entry in self._entries("mounts")]
         found += [Approval("project_file", APPROVED, *_file_words(entry)) for entry in self._entries("project_files")]
-        for entry in self._entries("actions"):
-            kind = "call" if entry.get("kind") == "call" else "action"
-            found.append(Approval(kind, _text(entry, "status"), *_action_words(entry)))
+        found += [_action(entry) for entry in self._entries("actions")]
         for entry in self._entries("revoked"):
             words = _WORDS.get(_text(entry, "kind"), _action_words)
             found.append(Approval(_text(entry, "kind"), REVOKED, *words(entry)))
@@ -238,15 +287,26 @@ class Approvals:
         """The definitions of tools that MCP servers offer; in files of their own, which few programs need."""
         return Definitions(self.directory)
 
-    def settle_definition(self, approval: Approval, *, status: str, now: str) -> bool:
-        """Approve or revoke exactly the definition that this approval is about, and say whether it is there."""
+    def settle_definition(self, approval: Approval, *, status: str, now: str, seen: str = "") -> bool:
+        """Approve or revoke exactly the definition that this approval is about.
+
+        Return whether it is there, with the status that the approval has: another answer may have been faster. `seen`
+        is the fingerprint of what was shown.
+        """
+        refuse_changed(seen, approval.fingerprint)
+        was = None if status == REVOKED else approval.status
         server, name, sha256, what = (approval.detail[field] for field in ("server", "name", "sha256", "definition"))
-        return self.definitions.settle(server, name, sha256, status=status, now=now, what=what)
+        return self.definitions.settle(server, name, sha256, status=status, now=now, what=what, was=was)
+
+    @property
+    def workspace_id(self) -> str:
+        """The name of the workspace among all of this user."""
+        return os.path.basename(self.directory)
 
     def _all_definitions(self) -> Iterator[Approval]:
         for one in self.definitions.all(self.warnings):
             known, before = one.known, one.before
-            detail = definition_detail(one.server, one.what, one.name, known.sha256)
+            detail = definition_detail(one.server, one.what, one.name, known.sha256, self.workspace_id)
             if before is not None or known.status == PENDING:
                 detail |= {"old": "" if before is None else before.text, "new": known.text}
             subject = _DEFINITION_SUBJECTS[one.what].format(one.server, one.name)
@@ -257,39 +317,56 @@ class Approvals:
         found = next((entry.get("asked") for entry in self._entries("actions") if entry.get("key") == key), None)
         return found if isinstance(found, dict) else {}
 
-    def forget_action(self, key: str) -> None:
-        """Forget an action that waits: a rule decides it by now."""
-        self._change(lambda tree: _replaced(tree, "actions", {"key": key}))
+    def forget_action(self, key: str, *, first: Callable[[], None] | None = None, seen: str = "") -> bool:
+        """Forget an action that waits, because a rule decides it; return whether it still waited.
 
-    def settle_action(self, key: str, *, status: str, now: str, until: str = "") -> bool:
-        """Approve or revoke an action that is known by its key, and say whether there is one.
-
-        With `until`, the approval is for one request, and lapses then.
+        `first` writes the rule. It is called while no other answer can be given, and only if none was: where it fails,
+        the action goes on waiting.
         """
-        known = any(entry.get("key") == key for entry in self._entries("actions"))
-        if known:
 
-            def settle(tree: Tree) -> Tree:
-                once = {"until": until} if until else {}
-                left = ("asked", "until")
-                settled = [
-                    {**{name: entry[name] for name in entry if name not in left}, "status": status, "decided_at": now}
-                    | once
-                    if _has(entry, {"key": key})
-                    else entry
-                    for entry in tree["actions"]
-                ]
-                return {**tree, "actions": settled}
+        def forget(_entry: Tree) -> None:
+            if first is not None:
+                first()
 
-            self._change(settle)
-        return known
+        return self._answer(key, forget, was=PENDING, seen=seen)
+
+    def settle_action(
+        self, key: str, *, status: str, now: str, until: str = "", was: str | None = PENDING, seen: str = ""
+    ) -> bool:
+        """Approve or revoke an action that is known by its key, and say whether there is one with the status `was`.
+
+        None is any status. With `until`, the approval is for one request, and lapses then. `seen` is the fingerprint
+        of what was shown: another question is not answered.
+        """
+        answer = {"status": status, "decided_at": now} | ({"until": until} if until else {})
+
+        def settle(entry: Tree) -> Tree:
+            return {name: entry[name] for name in entry if name not in _OF_QUESTION} | answer
+
+        return self._answer(key, settle, was=was, seen=seen)
+
+    def _answer(self, key: str, answer: Callable[[Tree], Tree | None], *, was: str | None, seen: str) -> bool:
+        """Replace the entry of an action by what `answer` makes of it, if it has the status `was`; return whether."""
+        fields = {"key": key} if was is None else {"key": key, "status": was}
+        won: list[bool] = []
+
+        def change(tree: Tree) -> Tree | None:
+            known = next((entry for entry in tree["actions"] if _has(entry, fields)), None)
+            won.append(known is not None)
+            if known is None:
+                return None
+            refuse_changed(seen, _action(known).fingerprint)
+            return _replaced(tree, "actions", {"key": key}, *[each for each in [answer(known)] if each is not None])
+
+        self._change(change)
+        return won[0]
 
     def revoke(self, approval: Approval, *, now: str) -> bool:
         """Take an approval back; it stays listed as revoked. Say whether it was there."""
         if approval.kind == TOOL_DEFINITION:
             return self.settle_definition(approval, status=REVOKED, now=now)
         if approval.kind not in _LISTS:
-            return self.settle_action(approval.detail["key"], status=REVOKED, now=now)
+            return self.settle_action(approval.detail["key"], status=REVOKED, now=now, was=None)
         name, field = _LISTS[approval.kind]
         fields = {field: approval.detail[field]}
         known = any(_has(entry, fields) for entry in self._entries(name))
@@ -372,10 +449,13 @@ class Approvals:
             return _nothing()
         return tree
 
-    def _change(self, change: Callable[[Tree], Tree]) -> None:
-        def changed() -> bytes:
+    def _change(self, change: Callable[[Tree], Tree | None]) -> None:
+        """Replace the file by what `change` makes of it while no other process does; None leaves it as it is."""
+
+        def changed() -> bytes | None:
             self._keep_damaged()
-            return json.dumps(_lean(change(self._load())), indent=2, ensure_ascii=True).encode() + b"\n"
+            tree = change(self._load())
+            return None if tree is None else json.dumps(_lean(tree), indent=2, ensure_ascii=True).encode() + b"\n"
 
         rewrite(self._path, "approvals.lock", changed, limit=LARGEST)
         self._read = None
@@ -433,6 +513,35 @@ def _has_lapsed(entry: Tree, now: str) -> bool:
     return "until" in entry and (not isinstance(entry["until"], str) or entry["until"] < now)
 
 
+def _is_over(entry: Tree, now: str) -> bool:
+    """Whether an approval for one request has lapsed, or is used up: the next such request is asked about anew."""
+    return _has_lapsed(entry, now) or "spent" in entry
+
+
+def _is_lasting(entry: object) -> bool:
+    """Whether an entry is an approval for any number of requests."""
+    return _has(entry, {"status": APPROVED}) and isinstance(entry, dict) and "until" not in entry and "key" in entry
+
+
+def _has_key(entry: object, keys: set[str]) -> bool:
+    return isinstance(entry, dict) and entry.get("key") in keys
+
+
+def _holds(entry: Tree, now: str, step: str) -> bool:
+    """Whether an entry approves a request that comes by the event `step`."""
+    if entry.get("status") != APPROVED or _has_lapsed(entry, now):
+        return False
+    if "spent" not in entry:
+        return True
+    return bool(step) and entry["spent"] != step and _text(entry, "spent_until") >= now
+
+
+def _action(entry: Tree) -> Approval:
+    asked = entry.get("asked")
+    kind = "call" if entry.get("kind") == "call" else "action"
+    return Approval(kind, _text(entry, "status"), *_action_words(entry), asked if isinstance(asked, dict) else {})
+
+
 def _text(entry: Tree, field: str) -> str:
     value = entry.get(field)
     return value if isinstance(value, str) else ""
@@ -473,5 +582,5 @@ _LISTS = {"mount": ("mounts", "rule_path"), "project_file": ("project_files", "p
 _IDENTITIES = {
     "mount": ("rule_path", "canonical_target"),
     "project_file": ("path", "sha256"),
-    TOOL_DEFINITION: ("server", "tool", "sha256"),
+    TOOL_DEFINITION: ("workspace", "server", "definition", "name", "sha256"),
 }

@@ -1,11 +1,13 @@
 """Questions that a running process holds open until a person answers: one file each, in the workspace's private place.
 
-The id of a question is a hash of all that is shown: another question has another id, so an answer is never for anything
-else. Requests that were refused and wait for a later attempt are no files here, but pending approvals
-(`store.approvals`).
+The id of a question is the beginning of a hash of all that is shown. The whole hash, `fingerprint`, is in the answer:
+it is never for anything else. Requests that were refused and wait for a later attempt are no files here, but pending
+approvals (`store.approvals`).
 
-    questions/ID.json      the question, written once
-    questions/ID.answer    the answer, written once: the first one counts
+    questions/ID.json        the question, written once
+    questions/ID.answer      the answer, written once: the first one counts
+    questions/answers.lock   held while an answer is given, and while a process stops to wait: either the answer was
+                             there before, or the question is gone and cannot be answered
 
 `dashboard.open` in the user's state is locked as long as a dashboard or a terminal view can show questions: without
 one, no process waits. What a yes covers, and what is kept of it: `guard.guard`. Start at `Questions`.
@@ -23,18 +25,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from byleave.errors import StateError
-from byleave.store.approvals import Approval
-from byleave.user_files import digest, make_private_directory, read_private, write_private
+from byleave.store.approvals import Approval, refuse_changed
+from byleave.user_files import Lock, digest, make_private_directory, read_private, write_private
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
 
 PENDING, EXPIRED = "pending", "expired"
 LARGEST = 1 << 20  # bytes of a question
 OPEN_FILE = "dashboard.open"
-_DIRECTORY, _QUESTION, _ANSWER = "questions", ".json", ".answer"
+_DIRECTORY, _QUESTION, _ANSWER, _LOCK_FILE = "questions", ".json", ".answer", "answers.lock"
 _LOCK = struct.Struct("hhqqi4x")  # struct flock: kind, whence, start, length, process
 _GONE_AFTER = 60.0  # seconds for which a question whose asker has ended is still shown
 _LONGEST_REASON = 1000  # characters of what a person says to the agent
@@ -84,7 +86,7 @@ class StoredQuestion(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """What a person said: `choice` is a word of `guard.evaluation`, `by` where it was said, `reason` is for the agent.
 
-    `kept`: a rule was written for it already.
+    `kept`: a rule was written for it already. `of` is the fingerprint of the question; `Questions.answer` fills it in.
     """
 
     id: str
@@ -92,16 +94,27 @@ class Answer(msgspec.Struct, frozen=True):
     by: str
     reason: str = ""
     kept: bool = False
+    of: str = ""
 
 
 _QUESTIONS = msgspec.json.Decoder(StoredQuestion)
 _ANSWERS = msgspec.json.Decoder(Answer)
 
 
+def fingerprint(question: StoredQuestion | Approval) -> str:
+    """Return a hash of everything that is shown of a question, and of everything that a yes to it covers.
+
+    Hand it to the function that answers, as `seen`: another question is not answered then.
+    """
+    if isinstance(question, Approval):
+        return question.fingerprint
+    return digest(msgspec.json.encode(question))
+
+
 def approval_of(question: StoredQuestion, status: str = PENDING, subject: str = "") -> Approval:
     """Return a question as an entry of `byleave approvals list`."""
-    key = digest(msgspec.json.encode(question))
-    return Approval(question.kind, status, subject, question.created, {"key": key, "session": question.session})
+    detail = {"key": fingerprint(question), "session": question.session}
+    return Approval(question.kind, status, subject, question.created, detail)
 
 
 class Questions:
@@ -118,17 +131,18 @@ class Questions:
         make_private_directory(self._place)
         id_ = question.id
         try:
-            write_private(self._path(id_), content, durable=False)
+            with self._locked():
+                if os.path.lexists(self._path(id_)):
+                    raise StateError("another question has the same id", hint="try again")
+                self._remove(id_)  # an answer that was left behind is not for this one
+                write_private(self._path(id_), content, durable=False)
         except OSError as error:
             raise StateError(f"the question cannot be kept: {error.strerror}", hint="make room there") from None
         return id_
 
     def all(self) -> Iterator[StoredQuestion]:
         """Yield every question, the oldest first; what cannot be read, or was changed, is left out."""
-        try:
-            names = [name for name in os.listdir(self._place) if name.endswith(_QUESTION) and not name.startswith(".")]
-        except OSError:
-            return
+        names = [name for name in self._names() if name.endswith(_QUESTION) and not name.startswith(".")]
         found = [question for name in names if (question := self.get(name.removesuffix(_QUESTION))) is not None]
         yield from sorted(found, key=lambda each: each.created)
 
@@ -143,18 +157,36 @@ class Questions:
             return None
         return question if question is not None and question.actions and question.id == id_ else None
 
-    def answer(self, answer: Answer) -> bool:
-        """Leave the answer for the process that waits; return whether it is the first one."""
+    def answer(self, answer: Answer, *, seen: str = "", first: Callable[[], None] | None = None) -> bool:
+        """Leave the answer for the process that waits; return whether it is the first one, and that process waits.
+
+        `seen` is the fingerprint of the question that was shown: a StateError if this is another one. `first` is done
+        before the process gets the answer, while no other answer can be given, and only if none was: where it fails,
+        there is no answer. A StateError if the answer cannot be kept.
+        """
         final = self._path(answer.id, _ANSWER)
         fresh = f"{final}.{os.getpid()}.{os.urandom(4).hex()}"
-        reason = answer.reason[:_LONGEST_REASON]
-        write_private(fresh, msgspec.json.encode(msgspec.structs.replace(answer, reason=reason)), durable=False)
         try:
-            os.link(fresh, final)  # unlike a rename, it fails where an answer is already
-        except FileExistsError:
+            with self._locked():
+                question = self.get(answer.id)
+                if question is None:
+                    return False
+                refuse_changed(seen, fingerprint(question))
+                if status_of(question, datetime.now(UTC)) == EXPIRED or os.path.lexists(final):
+                    return False
+                kept = msgspec.structs.replace(answer, reason=answer.reason[:_LONGEST_REASON], of=fingerprint(question))
+                write_private(fresh, msgspec.json.encode(kept), durable=False)
+                try:  # what takes room is written by now
+                    if first is not None:
+                        first()
+                    os.rename(fresh, final)
+                except BaseException:
+                    os.unlink(fresh)
+                    raise
+        except FileNotFoundError:  # the directory: no process of this workspace ever waited
             return False
-        finally:
-            os.unlink(fresh)
+        except OSError as error:
+            raise StateError(f"the answer cannot be kept: {error.strerror}", hint="make room there") from None
         return True
 
     def answer_to(self, id_: str) -> Answer | None:
@@ -166,17 +198,58 @@ class Questions:
             return None
         return answer if answer is not None and answer.id == id_ else None
 
-    def remove(self, id_: str) -> None:
-        """Show a question no more."""
+    def withdraw(self, question: StoredQuestion) -> Answer | None:
+        """Show a question no more, and return the answer if one came: no other can be given from now on."""
+        id_ = question.id
+        try:
+            with self._locked():
+                answer = self.answer_to(id_)
+                self._remove(id_)
+        except (OSError, StateError):  # without the lock, an answer may still be given: it does not count
+            self._remove(id_)
+            return None
+        return answer if answer is not None and answer.of == fingerprint(question) else None
+
+    def abandon(self, question: StoredQuestion) -> None:
+        """Take no answer to a question any more; it is shown as expired once this process has ended.
+
+        An empty answer says so: no other can be given, and it is none itself.
+        """
+        id_ = question.id
+        try:
+            with self._locked():
+                write_private(self._path(id_, _ANSWER), b"", durable=False)
+        except (OSError, StateError):
+            self._remove(id_)
+
+    def sweep(self, now: datetime) -> None:
+        """Remove questions that ended a while ago, and what belongs to none: killed processes leave such files."""
+        names = set(self._names())
+        for name in names:
+            id_, _dot, _ending = name.partition(".")
+            path = os.path.join(self._place, name)
+            with suppress(OSError):
+                if name == _LOCK_FILE or abs(now.timestamp() - os.lstat(path).st_mtime) <= _GONE_AFTER:
+                    continue  # what was written lately has not ended a while ago
+                question = self.get(id_) if f"{id_}{_QUESTION}" in names else None
+                if question is None:
+                    os.unlink(path)
+                elif (now - read_time(question.expires)).total_seconds() > _GONE_AFTER:
+                    self._remove(id_)
+
+    def _names(self) -> list[str]:
+        try:
+            return os.listdir(self._place)
+        except OSError:
+            return []
+
+    def _locked(self) -> Lock:
+        return Lock(os.path.join(self._place, _LOCK_FILE))
+
+    def _remove(self, id_: str) -> None:
         for end in (_QUESTION, _ANSWER):
             with suppress(OSError):
                 os.unlink(self._path(id_, end))
-
-    def sweep(self, now: datetime) -> None:
-        """Remove questions that ended a while ago: a process that was killed leaves its own behind."""
-        for question in self.all():
-            if (now - read_time(question.expires)).total_seconds() > _GONE_AFTER:
-                self.remove(question.id)
 
     def _path(self, id_: str, end: str = _QUESTION) -> str:
         return os.path.join(self._place, f"{id_}{end}")

@@ -136,13 +136,23 @@ class Definitions:
 
         self._change(server, add)
 
-    def settle(self, server: str, name: str, sha256: str, *, status: str, now: str, what: str = TOOL) -> bool:
-        """Approve or revoke exactly this definition, and say whether it is recorded."""
+    def settle(
+        self,
+        server: str,
+        name: str,
+        sha256: str,
+        *,
+        status: str,
+        now: str,
+        what: str = TOOL,
+        was: str | None = None,
+    ) -> bool:
+        """Approve or revoke exactly this definition, and say whether it is recorded with the status `was`, if given."""
         settled: list[bool] = []
 
         def settle(tree: Tree) -> bool:
             entry = tree.get(SECTIONS[what], {}).get(name)
-            settled.append(entry is not None and _settle(entry, sha256, status, now))
+            settled.append(entry is not None and _settle(entry, sha256, status, now, was))
             return settled[0]
 
         self._change(server, settle)
@@ -253,13 +263,15 @@ def _upgraded(entry: Tree, seen: Definition) -> bool:
     return True
 
 
-def _settle(entry: Tree, sha256: str, status: str, now: str) -> bool:
+def _settle(entry: Tree, sha256: str, status: str, now: str, was: str | None) -> bool:
     """Answer about one of the two definitions of a tool; an approved change becomes the one that counts."""
     if entry["sha256"] == sha256:
+        if was not in (None, entry["status"]):
+            return False
         entry.update(status=status, decided_at=now)
         return True
     changed = entry.get("changed")
-    if changed is None or changed["sha256"] != sha256:
+    if changed is None or changed["sha256"] != sha256 or was not in (None, changed["status"]):
         return False
     changed.update(status=status, decided_at=now)
     if status == APPROVED:
