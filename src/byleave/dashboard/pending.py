@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.core.redact import Redactor
 from byleave.dashboard.question_view import (
     DOORS,
     MOST_COMPARED,
@@ -35,22 +34,22 @@ from byleave.dashboard.question_view import (
     subject_of,
     title_of,
 )
-from byleave.errors import ByleaveError, ConfigErrors
+from byleave.errors import ByleaveError, ConfigErrors, StateError
 from byleave.gateway.pins import difference as definition_difference
 from byleave.gateway.pins import rows as definition_rows
+from byleave.guard.answering import Answering
 from byleave.guard.evaluation import FOR_GOOD, FOR_SESSION, NO, ONCE
 from byleave.guard.persist_rule import PersistentRule
-from byleave.store.approvals import APPROVED, REVOKED, TOOL_DEFINITION, now
 from byleave.store.approvals import PENDING as WAITS
+from byleave.store.approvals import TOOL_DEFINITION
 from byleave.store.questions import (
     EXPIRED,
     PENDING,
-    Answer,
     AskedAction,
     approval_of,
+    fingerprint,
     read_time,
     status_of,
-    time_after,
 )
 from byleave.text import shown, shown_lines, speakable
 from byleave.user_files import digest, read_all
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
 
 BY = "dashboard"
 DEFERRED_DAYS = 7  # after which a deferred question lapses
-ONCE_SECONDS = 86_400.0  # within which the next identical request must come
 CHOICES = {"once": ONCE, "session": FOR_SESSION, "always": FOR_GOOD, "deny": NO}
 _OFFER_SECONDS = 60.0  # for which an offered rule is not looked for again; an answer looks again
 _LARGEST_FILE = 1 << 18  # bytes of a file whose change is shown
@@ -252,51 +250,26 @@ class PendingQuestions:
     # What an answer does
 
     def _carry_out(self, waiting: Waiting, word: str, reason: str, rule: str | None) -> Refusal | None:
-        is_definition = waiting.approval is not None and waiting.approval.kind == TOOL_DEFINITION
-        if word == "always" and not is_definition:
-            workspace = self._machine.workspace(waiting.of)
-            if workspace is None or not rule:
-                return Refusal(409, "the workspace is not there any more")
-            PersistentRule(workspace, waiting.session).keep(rule)
-            self._record(waiting, word, rule)
-        if waiting.held is not None:
-            answer = Answer(waiting.id, CHOICES[word], BY, reason, kept=word == "always")
-            if not self._machine.questions(waiting.of).answer(answer):
-                return Refusal(409, "the question was answered already")
-            return None
-        assert waiting.approval is not None  # noqa: S101 -- what is not held is an approval
-        return self._settle(waiting, waiting.approval, word)
+        machine, of = self._machine, waiting.of
 
-    def _settle(self, waiting: Waiting, approval: Approval, word: str) -> Refusal | None:
-        approvals = self._machine.approvals(waiting.of)
-        if approval.kind == TOOL_DEFINITION:
-            status = REVOKED if word == "deny" else APPROVED
-            if not approvals.settle_definition(approval, status=status, now=now()):
-                return Refusal(409, "the definition has changed again")
-        elif word == "always":
-            approvals.forget_action(approval.detail["key"])
-            return None
-        else:
-            until = time_after(datetime.now(UTC), ONCE_SECONDS) if word == "once" else ""
-            status = REVOKED if word == "deny" else APPROVED
-            if not approvals.settle_action(approval.detail["key"], status=status, now=now(), until=until):
-                return Refusal(409, "the question was answered already")
-        self._record(waiting, word, f"{approval.kind} {approval.subject}")
-        return None
+        def keep_rule(text: str) -> None:
+            workspace = machine.workspace(of)
+            if workspace is None:
+                raise StateError("the workspace is not there any more", hint="add the rule by hand")
+            PersistentRule(workspace, waiting.session).keep(text)
 
-    def _record(self, waiting: Waiting, word: str, subject: str) -> None:
-        """Record what the user answered; what a waiting process does with the answer, its own guard records."""
-        self._machine.log(waiting.of).append(
-            {
-                "event": "approval",
-                "session": waiting.session,
-                "door": BY,
-                "agent": None,
-                "identity": "default",
-                "action": {"kind": "other", "name": "byleave dashboard", "title": Redactor().values(subject)},
-                "answer": {"by": BY, "choice": CHOICES[word]},
-            }
+        answering = Answering(
+            machine.questions(of), machine.approvals(of), machine.log(of), keep_rule, BY, BY, "byleave dashboard"
         )
+        choice, kept = CHOICES[word], (rule or "") if word == "always" else ""
+        if waiting.held is not None:
+            seen = fingerprint(waiting.held)
+            won = answering.held(waiting.held, choice, reason=reason, rule=kept, seen=seen)
+        else:
+            assert waiting.approval is not None  # noqa: S101 -- what is not held is an approval
+            seen = fingerprint(waiting.approval)
+            won = answering.waiting(waiting.approval, choice, rule=kept, seen=seen)
+        return None if won else Refusal(409, "the question was answered already, or has changed")
 
 
 def _key(of: KnownWorkspace, approval: Approval) -> str:
@@ -360,7 +333,9 @@ def _deferred(of: KnownWorkspace, approval: Approval, asked: Any, end: datetime,
     action = action if isinstance(action, dict) else {}
     verdict = asked.get("verdict")
     verdict = verdict if isinstance(verdict, dict) else {}
-    known = AskedAction(approval.detail["key"], action, verdict, asked.get("exact") is True)
+    places = asked.get("leads_to")
+    leads_to = tuple(str(place) for place in places) if isinstance(places, list) else ()
+    known = AskedAction(approval.detail["key"], action, verdict, asked.get("exact") is True, leads_to)
     actions = (known,) if action else ()
     agent, door = str(asked.get("agent") or "") or None, str(asked.get("door") or "")
     tree = _tree(of, approval.id, status, actions, agent=agent, identity=str(asked.get("identity") or ""), door=door)
