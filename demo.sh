@@ -335,4 +335,48 @@ cp before.toml byleave.toml
 try 0 person byleave policy replay
 try 0 person byleave audit summary
 
+say "21. Answering where you are: the dashboard, with a program in the browser's place"
+cat > "$scratch/browser.py" <<'PYTHON'
+"""Opens the dashboard as a browser does, has an agent ask for each command, and answers what the page then shows."""
+import http.client, json, os, re, subprocess, sys, time
+from urllib.parse import urlsplit
+
+board = subprocess.Popen(["byleave", "dashboard", "--no-open", "--json"], stdout=subprocess.PIPE)
+address = urlsplit(json.loads(board.stdout.readline())["url"])
+
+
+def ask(method, path, body=None, **fields):
+    line = http.client.HTTPConnection(address.hostname, address.port, timeout=20)
+    line.request(method, path, body, fields)
+    answer = line.getresponse()
+    return answer, answer.read().decode()
+
+
+try:
+    given = ask("GET", f"/?{address.query}")[0].getheader("Set-Cookie").partition(";")[0]
+    token = re.search('name="byleave-token" content="(.*?)"', ask("GET", "/approvals", Cookie=given)[1])[1]
+    for words in sys.argv[1:]:
+        choice, _, command = words.partition(": ")
+        event = {"hook_event_name": "tool.execute.before", "tool": "bash", "call_id": "1", "session_id": "s",
+                 "args": {"command": command}, "directory": os.getcwd(), "servers": []}
+        hook = subprocess.Popen(["byleave", "hook", "opencode"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        hook.stdin.write(json.dumps(event).encode())
+        hook.stdin.close()
+        end, waiting = time.monotonic() + 20, []
+        while not waiting and time.monotonic() < end:
+            found = json.loads(ask("GET", "/api/pending", Cookie=given)[1])["pending"]
+            waiting = [each for each in found if each["status"] == "pending" and each["action"].get("command") == command]
+            time.sleep(0.1)
+        question = waiting[0]
+        print(f"\nthe page: {question['agent']} wants to run `{command}`: {question['why']}")
+        sent = {"Cookie": given, "Origin": f"http://{address.netloc}", "X-Byleave-Token": token}
+        answer = ask("POST", f"/api/pending/{question['id']}", json.dumps({"answer": choice}), **sent)
+        print(f"the person: {choice} ({answer[0].status})\nthe agent hears: {hook.stdout.read().decode().strip()}", flush=True)
+finally:
+    board.terminate()
+    board.wait()
+PYTHON
+try 0 person python "$scratch/browser.py" 'once: git push' 'deny: npm publish'
+try 0 person byleave approvals list
+
 printf '\nThat was the demo: every answer above was checked.\n'
