@@ -53,7 +53,7 @@ def _figures(scratch: Path, records: int) -> "Iterator[tuple[str, str, str]]":
     root = scratch / "workspace"
     root.mkdir(exist_ok=True)
     variables = {**os.environ, "BYLEAVE_HOME": str(scratch / "home"), "BYLEAVE_SERVICE": "off"}
-    _make_log(root, scratch / "home", records)
+    make_log(root, scratch / "home", records)
     for words, what in _TOOLS:
         started = time.perf_counter()
         subprocess.run(
@@ -65,7 +65,7 @@ def _figures(scratch: Path, records: int) -> "Iterator[tuple[str, str, str]]":
         yield f"{what}, {records:,} records", f"{time.perf_counter() - started:.2f} s", ""
 
 
-def _make_log(root: Path, home: Path, records: int) -> None:
+def make_log(root: Path, home: Path, records: int) -> None:
     os.environ["BYLEAVE_HOME"] = str(home)
     workspace = Workspace(str(root))
     clock = [0]

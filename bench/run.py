@@ -29,6 +29,7 @@ from byleave.shell.reader import read_command
 from byleave.store.audit.chain import load_fast_hash
 from byleave.workspace.resolve import Root
 from byleave.workspace.safe_open import Anchor
+from dashboard import dashboard_figures
 from gateway import mcp_figures
 from hook import hook_figures
 from policy_tools import policy_tool_figures
@@ -64,6 +65,7 @@ def main() -> None:
             ("the sandbox's proxy", ((what, figure, "") for what, figure in proxy_figures())),
             ("the audit log", auditing()),
             ("tools about the policy", policy_tool_figures()),
+            ("the dashboard", dashboard_figures()),
             ("the tool host", toolhost_figures()),
             ("the proxy between editor and agent", acp_figures()),
             ("the hook", hook_figures()),
