@@ -13,6 +13,7 @@ that the URL spells, and one more, so that each pair of prefixes is tried, plain
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -68,9 +69,10 @@ def _urls(atoms: Atoms, tool: str | None) -> Iterator[UrlAction]:
         own = [rule for rule in rules if normal_host(rule.host) == host]
         spoken = [matcher for matcher in matchers if matcher.host in (None, host)]
         methods = _methods(spoken)
+        placed = list(dict.fromkeys(matcher.replace(methods=()) for matcher in spoken))
         alike: dict[object, str] = {}
         for url in _places(host, own, spoken):
-            alike.setdefault(_answers(url, tables, spoken), url)
+            alike.setdefault(_answers(url, tables, placed), url)
         for url in alike.values():
             with_user = url.replace("://", "://user@", 1)
             for method in methods:
@@ -86,16 +88,18 @@ def _places(host: str, rules: list[NetRule], matchers: list[UrlMatcher]) -> Iter
             yield f"{scheme}://{shown}{port}{path}"
 
 
+_parsed = lru_cache(maxsize=8192)(parse_url)  # for each tool, the same URLs are tried
+
+
 def _answers(url: str, tables: list[NetTable], matchers: list[UrlMatcher]) -> object:
     """Return all that a decision about a URL takes from its host, scheme, port and path."""
-    target = parse_url(url)
+    target = _parsed(url)
     if isinstance(target, BadUrl):
         return None
     subject = MatchContext("fetch", url=target)
-    said = [matcher.replace(methods=()) for matcher in matchers]
     return (
-        tuple(table.match(target) for table in tables),
-        tuple(matcher.match(subject, granting=granting) for matcher in said for granting in (True, False)),
+        tuple([table.match(target) for table in tables]),
+        tuple([matcher.match(subject, granting=granting) for matcher in matchers for granting in (True, False)]),
     )
 
 

@@ -137,6 +137,7 @@ class _Reader:
         self.start = _State((0, True), (0, True), flat, (), None)
         self.mentioned = {fold(name) for path in rules.paths for name in path.split("/")}
         self.mentioned |= {fold(name) for glob in self._globs for name in glob.names if _WILD.isdisjoint(name)}
+        self._told_apart = self.mentioned | _longer_mentioned(self.mentioned)
 
     def step(self, state: _State, name: str) -> _State:
         places = []
@@ -197,17 +198,21 @@ class _Reader:
     def _protected_kind(self, name: str) -> object:
         """Return how a name alone leads into protected places; those that no rule mentions are all alike."""
         steps = next_steps((), name)
-        if fold(name) in self.mentioned or any(fold(name) in pattern for pattern in _longer_mentioned(self.mentioned)):
+        if fold(name) in self._told_apart:
             return name
-        return is_place(steps) or _is_ending(name), any(step.final for step in steps if step.pattern)
+        # A place protects all that is in it, and an ending the file alone.
+        return is_place(steps), _is_ending(name), any(step.final for step in steps if step.pattern)
 
 
 _PROTECTED = tuple(dict.fromkeys([*GUARDED, *GUARDED_ELSEWHERE, *HELD, *ELSEWHERE]))
 
 
-def _longer_mentioned(mentioned: set[str]) -> list[list[str]]:
-    split = [fold(pattern).split("/") for pattern in _PROTECTED]
-    return [names for names in split if len(names) > 1 and names[0] in mentioned]
+_LONGER = tuple(names for pattern in _PROTECTED if len(names := fold(pattern).split("/")) > 1)
+
+
+def _longer_mentioned(mentioned: set[str]) -> set[str]:
+    """Return the names of the longer patterns of protected places whose first name rules mention."""
+    return {name for names in _LONGER if names[0] in mentioned for name in names}
 
 
 def _is_ending(name: str) -> bool:
