@@ -103,9 +103,8 @@ def _write(given: ParsedArguments, workspace: Workspace, path: str, rules: Seque
     if not rules:
         return 0
     toml = "\n\n".join(rules) + "\n"
-    lines = shown_lines(toml.rstrip("\n")).split("\n")
     what = "1 learned rule" if len(rules) == 1 else f"{len(rules)} learned rules"
-    code = add_to_file(given, workspace, path, toml, about=lines, subject=f"{what} into {path}")
+    code = add_to_file(given, workspace, path, toml, subject=f"{what} into {path}")
     inside = os.path.realpath(path).startswith(f"{workspace.root.path}/")
     if code == 0 and inside and not given.flag("quiet") and not given.flag("json"):
         say("a project file has no effect until you trust it in its new content: `byleave trust`")
