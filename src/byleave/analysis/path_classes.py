@@ -137,7 +137,7 @@ class _Reader:
         self.start = _State((0, True), (0, True), flat, (), None)
         self.mentioned = {fold(name) for path in rules.paths for name in path.split("/")}
         self.mentioned |= {fold(name) for glob in self._globs for name in glob.names if _WILD.isdisjoint(name)}
-        self._told_apart = self.mentioned | _longer_mentioned(self.mentioned)
+        self._distinguished = self.mentioned | _longer_mentioned(self.mentioned)
 
     def step(self, state: _State, name: str) -> _State:
         places = []
@@ -198,7 +198,7 @@ class _Reader:
     def _protected_kind(self, name: str) -> object:
         """Return how a name alone leads into protected places; those that no rule mentions are all alike."""
         steps = next_steps((), name)
-        if fold(name) in self._told_apart:
+        if fold(name) in self._distinguished:
             return name
         # A place protects all that is in it, and an ending the file alone.
         return is_place(steps), _is_ending(name), any(step.final for step in steps if step.pattern)
