@@ -74,7 +74,12 @@ def _load(given: ParsedArguments, workspace: Workspace) -> LivePolicy:
 
 
 def surroundings(
-    workspace: Workspace, policy: LivePolicy, *, disk: bool, progress: Callable[[int], None] | None = None
+    workspace: Workspace,
+    policy: LivePolicy,
+    *,
+    disk: bool,
+    tries: bool = True,
+    progress: Callable[[int], None] | None = None,
 ) -> Surroundings:
     """Return what lint has to know of this machine; with `disk`, after a walk through the workspace."""
     root = workspace.root.path
@@ -88,7 +93,7 @@ def surroundings(
         return os.path.lexists(os.path.join(root, name))
 
     programs = KnownPrograms(is_described, _on_path(), is_file)
-    return Surroundings(view, programs, tuple(sorted(os.environ)), workspace.homes.user)
+    return Surroundings(view, programs, tuple(sorted(os.environ)), workspace.homes.user, tries)
 
 
 def _on_path() -> frozenset[str]:
@@ -132,13 +137,14 @@ def _show(given: ParsedArguments, policy: LivePolicy, findings: Sequence[Finding
         return
     if not policy.compiled.layers:
         say("no configuration was found; `byleave init` writes a file to begin with")
-    say(_summary(findings))
+    say(summary(findings))
     fixable = sum(finding.place is not None for finding in findings)
     if fixable and not given.flag("fix"):
         say(f"`byleave policy lint --fix` can remove {fixable} of them without changing a decision")
 
 
-def _summary(findings: Sequence[Finding]) -> str:
+def summary(findings: Sequence[Finding]) -> str:
+    """Return how many findings there are of each severity, the gravest first."""
     counts = Counter(finding.severity for finding in findings)
     words = [
         f"{counts[each]} {each}{'' if counts[each] == 1 else 's'}" for each in reversed(SEVERITIES) if counts[each]
