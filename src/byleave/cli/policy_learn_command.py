@@ -67,7 +67,7 @@ def run(given: ParsedArguments) -> int:
         say_json({"proposals": [each.tree for each in proposals]})
         return 0 if path is None else _write(given, workspace, path, [each.toml for each in proposals])
     if not proposals:
-        say(_NOTHING)
+        say(fitted(_NOTHING))
         return 0
     if sys.stdout.isatty() and not given.flag("yes") and may_ask(given):
         accepted = review(learner, proposals, rejections)
