@@ -322,3 +322,15 @@ def test_a_protected_directory_stands_for_what_is_in_it_beside_a_protected_endin
     place = FsTarget(f"{tmp_path}/b/.idea/a", "b/.idea/a")
     actions = [(FileAction("update", "b/.idea/a"), (place,))]
     assert missing("fs", [closed, open_to_all], tmp_path, actions) == []
+
+
+@pytest.mark.parametrize("pattern", ["[ab]", "[ab][cd]", "?", "*"])
+def test_a_name_that_a_rule_has_does_not_stand_for_others_of_its_pattern(pattern: str, tmp_path: Path) -> None:
+    """`a` stood for all that `[ab]` matches, also where a rule of the tool is for `a` itself: `b` was left out."""
+    closed = {"rules": [{"ask": {"path": pattern}}], "tools": {"t": {"source": "local"}}}
+    named = ["a", "ac", "ad", "x", "q", "file", "notes.txt", "main.py", "thing"]
+    fs = [{"path": ".", "read": True}, *({"path": name} for name in named)]
+    granted = {"tools": {"t": {"source": "local", "access": {"fs": fs}}}}
+    paths = [*itertools.chain("abcxqz", ("ac", "ad", "bc", "bd", "other"))]
+    actions = [(FileAction("read", path, "t"), (FsTarget(f"{tmp_path}/{path}", path),)) for path in paths]
+    assert missing("fs", [closed, granted], tmp_path, actions) == []
