@@ -334,3 +334,17 @@ def test_a_name_that_a_rule_has_does_not_stand_for_others_of_its_pattern(pattern
     paths = [*itertools.chain("abcxqz", ("ac", "ad", "bc", "bd", "other"))]
     actions = [(FileAction("read", path, "t"), (FsTarget(f"{tmp_path}/{path}", path),)) for path in paths]
     assert missing("fs", [closed, granted], tmp_path, actions) == []
+
+
+@pytest.mark.parametrize(
+    "url", ["http://h.example:443/", "ftp://h.example/", "odd://h.example/", "odd://h.example:443/"]
+)
+def test_a_scheme_that_no_rule_names_has_another_usual_port_than_the_one_that_a_rule_names(
+    url: str, tmp_path: Path
+) -> None:
+    """Only `https` was tried, for which the rule with the port 443 and the one without a port are about the same."""
+
+    def tree(**rule: Any) -> Tree:
+        return {"tools": {"t": {"source": "local", "access": {"net": [{"host": "h.example", "allow": True, **rule}]}}}}
+
+    assert missing("net", [tree(port=443), tree()], tmp_path, [(UrlAction(url, tool="t"), ())]) == []

@@ -2,9 +2,9 @@
 
 Complete, because a decision about a URL is made from: tool, agent, method, host, scheme, port, path, whether it
 carries a user name, and the address that is dialled. Of each, all values are tried that rules name, and one that no
-rule names; no port stands for the usual one. Hosts are compared whole, so there is nothing between them. Of addresses
-one is tried of each kind that `may_dial` and `refuse_public` separate. Of places to which every rule answers alike,
-one is kept.
+rule names. No port stands for the usual one of the scheme, so that schemes which no rule names differ by it. Hosts are
+compared whole, so there is nothing between them. Of addresses one is tried of each kind that `may_dial` and
+`refuse_public` separate. Of places to which every rule answers alike, one is kept.
 
 Paths count by the prefixes that they lie in. Servers read some paths in several ways (`/a/..;/b`, `%2F`); then a rule
 that allows needs all readings, and one that denies any. What several readings come to is what two of them do: the one
@@ -23,7 +23,7 @@ from byleave.core.access import PUBLIC
 from byleave.core.action import UrlAction
 from byleave.core.match_context import MatchContext
 from byleave.core.net_rules import NetTable
-from byleave.core.url import BadUrl, normal_host, parse_url, prefix_readings, prefix_segments
+from byleave.core.url import BadUrl, default_port, normal_host, parse_url, prefix_readings, prefix_segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MOST_URLS = 60_000  # of one tool
 _MOST_PAIRS = 12  # prefixes of one host; with more of them, those that lie in each other are paired
 _HOSTS = ("example.org", "example.net", "other.example", "unnamed.example")
-_SCHEMES = ("https", "http", "ftp", "gopher", "irc", "nntp")
+_SCHEMES = ("https", "http", "ftp", "wss", "ws", "gopher", "irc", "nntp")
 _OTHER_PORTS = (8123, 8124, 8125, 8126)
 _OTHER_METHODS = ("GET", "POST", "PUT", "REPORT")
 _DIALLED = (None, "93.184.216.34", "10.0.0.7", "127.0.0.1", "169.254.169.254")
@@ -103,18 +103,30 @@ def _answers(url: str, tables: list[NetTable], matchers: list[UrlMatcher]) -> ob
     )
 
 
-def _schemes(rules: list[NetRule], matchers: list[UrlMatcher]) -> tuple[str, ...]:
-    """Return the schemes that rules name, and one that none does."""
+def _schemes(rules: list[NetRule], matchers: list[UrlMatcher]) -> Iterator[str]:
+    """Yield the schemes that rules name, and of those that none does one for each of the ports that they name.
+
+    A rule without a port is about the usual one of a scheme: whether that is the port of another rule counts. One
+    scheme more has another usual port, or none.
+    """
     schemes = [*(rule.scheme for rule in rules), *(matcher.scheme for matcher in matchers)]
     named = dict.fromkeys(scheme.lower() for scheme in schemes if scheme is not None)
-    return (*named, next(scheme for scheme in _SCHEMES if scheme not in named))
+    yield from named
+    ports = _named_ports(rules, matchers)
+    usual = {scheme: default_port(scheme) for scheme in _SCHEMES if scheme not in named}
+    kinds = {port if port in ports else None: scheme for scheme, port in reversed(usual.items())}
+    yield from kinds.values()
 
 
 def _ports(rules: list[NetRule], matchers: list[UrlMatcher]) -> tuple[int, ...]:
     """Return the ports that rules name, and one that none does; no port at all is the usual one of the scheme."""
-    ports = [*(rule.port for rule in rules), *(matcher.port for matcher in matchers)]
-    named = dict.fromkeys(port for port in ports if port is not None)
+    named = _named_ports(rules, matchers)
     return (*named, next(port for port in _OTHER_PORTS if port not in named))
+
+
+def _named_ports(rules: list[NetRule], matchers: list[UrlMatcher]) -> dict[int, None]:
+    ports = [*(rule.port for rule in rules), *(matcher.port for matcher in matchers)]
+    return dict.fromkeys(port for port in ports if port is not None)
 
 
 def _methods(matchers: list[UrlMatcher]) -> tuple[str | None, ...]:
