@@ -243,6 +243,43 @@ def test_a_narrower_rule_leaves_nothing_open(tmp_path: Path) -> None:
     assert [rule["args"][-1] for rule in allows(teacher.narrowed(wide))] == ["alpha", "beta", "gamma"]
 
 
+@pytest.mark.parametrize(
+    "edited",
+    [
+        '[[rules]]\nallow = { command = ["git", "make"], options = "any" }',
+        '[[rules]]\nallow = { command = "git", subcommand = ["push", "fetch"] }\nsandbox = true',
+        '[[rules]]\nallow = { any = [{ command = "git" }, { command = "make" }] }',
+    ],
+)
+def test_no_edited_rule_allows_what_was_refused(edited: str, tmp_path: Path) -> None:
+    """Not in a list of programs, and not for an agent that confines its commands."""
+    teacher = learner(tmp_path, [no("git push origin main")], rules='[shell]\nconfine = "auto"')
+    assert teacher.try_rule(edited) is None
+    assert teacher.try_rule(edited.replace("git", "cargo").replace("push", "test")) is not None
+
+
+def test_where_only_confined_runs_are_allowed_rules_are_learned_for_them(tmp_path: Path) -> None:
+    shell = '[shell]\nconfine = "require"'
+    answers = [*[yes("make test")] * 3, *[yes("git push origin main")] * 3, no("git push origin next")]
+    found = learn(tmp_path, *answers, rules=shell)
+    assert {each["command"] for each in allows(found)} == {"make", "git"}
+    wide = learn(tmp_path, *[yes(f"git push origin {name}") for name in ("alpha", "beta", "gamma")], rules=shell)
+    assert wide[0].over_grant.also_allowed > 0
+
+
+def test_what_else_a_list_of_programs_allows_is_counted(tmp_path: Path) -> None:
+    workspace = Workspace(str(tmp_path))
+    trial = RuleTrial(workspace, workspace.load())
+    rule = '[[rules]]\nallow = { command = ["git", "ls"] }'
+    after = trial.with_rule(rule)
+    assert after is not None
+    tried = trials(rule, commands=["git status", "ls -l", "rm x"])
+    found = over_grant(rule, tried, before=trial.before, after=after)
+    direct = [each for each in tried if after.decide(each).allowed and not trial.before.decide(each).allowed]
+    assert {"git status", "ls -l"} <= {each["command"] for each in direct}
+    assert found.also_allowed == len(direct)
+
+
 # Properties
 
 WORDS = ("push", "test", "run", "origin", "main", "--force", "-q", "alpha", "beta", "src/a.py", "17")

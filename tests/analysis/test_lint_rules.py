@@ -13,6 +13,7 @@ from byleave.analysis.lint_rules import find_shadows, lint_rules
 from byleave.analysis.matcher_algebra import ALWAYS
 from byleave.analysis.written_rules import WrittenRules
 from byleave.core.decision import Verdict
+from byleave.policy.context import LineReader
 from byleave.policy.live_policy import LivePolicy
 from byleave.policy.load import Workspace
 
@@ -171,6 +172,14 @@ def verdicts(policy: LivePolicy, *, plain: bool) -> list[Verdict]:
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setenv("BYLEAVE_HOME", str(tmp_path / "home"))
+    # Every line is decided thousands of times here, and nothing changes on the disk: each is read once. The words of a
+    # verdict are no part of its decision.
+    reads: dict[str, Any] = {}
+    read = LineReader.read
+    monkeypatch.setattr(
+        LineReader, "read", lambda self, text, *_at: reads.get(text) or reads.setdefault(text, read(self, text))
+    )
+    monkeypatch.setattr("byleave.core.command_line._suggestion", lambda *_given: None)
     root = tmp_path / "w"
     (root / "a/b").mkdir(parents=True)
     (root / ".env").touch()

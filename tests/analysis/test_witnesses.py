@@ -1,5 +1,6 @@
 """Witnesses are complete: held against all actions of small universes, for thousands of random pairs of policies."""
 
+import functools
 import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator
@@ -14,12 +15,14 @@ from byleave.core.action import Action, CallAction, EnvAction, FileAction, MoveA
 from byleave.core.decide import decide
 from byleave.core.fs_rules import FsTarget
 from byleave.core.policy import CompiledPolicy
+from byleave.core.url import parse_url
 from byleave.policy.load import Workspace
 
 PAIRS = amounts.of(3000, 4)
-BATCHES = amounts.of(10, 4)
+BATCHES = amounts.of(100, 4)
 Tree = dict[str, Any]
 Placed = tuple[Action, tuple[FsTarget, ...]]
+Agents = Callable[[random.Random], tuple[str | None, ...]]
 
 NAMES = ("a", "b", "A", "z", ".env", "x.pem", ".idea", "byleave.toml")
 GLOBS = (
@@ -73,22 +76,36 @@ def file_policy(rng: random.Random) -> Tree:
     return {"rules": rules_of(rng, matcher_of, 4), "tools": {"t": tool}}
 
 
-def file_actions(root: str, rng: random.Random) -> Iterator[Placed]:
+def file_actions(root: str, rng: random.Random, agents: Agents) -> Iterator[Placed]:
     deep = ["/".join(names) for depth in (1, 2, 3) for names in itertools.product(NAMES, repeat=depth)]
     for path in ["", *NAMES, *rng.sample(deep, 60)]:
         place = FsTarget(f"{root}/{path}" if path else root, path)
-        for kind, tool, agent in itertools.product(KINDS, (None, "t"), (None, "codex", "claude-code")):
+        for kind, tool, agent in itertools.product(KINDS, (None, "t"), agents(rng)):
             for directory in (False, True) if path and kind == "delete" else (path == "",):
                 yield FileAction(kind, path or ".", tool, agent), (place.replace(directory=directory),)
 
 
-def file_moves(root: str, rng: random.Random) -> Iterator[Placed]:
+def file_moves(root: str, rng: random.Random, agents: Agents) -> Iterator[Placed]:
     paths = ["/".join(names) for depth in (1, 2) for names in itertools.product(NAMES, repeat=depth)]
     for source, target in zip(rng.sample(paths, 40), rng.sample(paths, 40), strict=True):
         for tool, directory, exists in itertools.product((None, "t"), (False, True), (False, True)):
             here = FsTarget(f"{root}/{source}", source, directory=directory)
             there = FsTarget(f"{root}/{target}", target, exists=exists)
-            yield MoveAction(source, target, tool), (here, there)
+            yield MoveAction(source, target, tool, rng.choice(agents(rng))), (here, there)
+
+
+def agents_in(trees: list[Tree]) -> Agents:
+    """Return what gives the agents to try: all of them where a rule is about one, else one by chance."""
+    every = (None, "codex", "claude-code")
+    if any("agent" in each for tree in trees for rule in tree["rules"] for each in rule_parts(rule)):
+        return lambda _rng: every
+    return lambda rng: (rng.choice(every),)
+
+
+def rule_parts(rule: Tree) -> list[Tree]:
+    (matcher,) = rule.values()
+    parts: list[Tree] = matcher.get("all", [matcher])
+    return parts
 
 
 PREFIXES = ("/a", "/a/b", "/b", "/a;x")
@@ -214,6 +231,9 @@ def call_actions(rng: random.Random) -> Iterator[Placed]:
         yield CallAction(server, tool, arguments, agent), ()
 
 
+parse_once = functools.cache(parse_url)
+
+
 def found_by(policies: list[CompiledPolicy], actions: Iterable[Placed]) -> dict[object, Action]:
     """Return how the policies answer: by kind and tool, each answer with an example."""
     found: dict[object, Action] = {}
@@ -245,23 +265,25 @@ def missing(family: str, trees: list[Tree], root: Path, actions: Iterable[Placed
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_every_answer_about_files_has_a_witness(batch: int, tmp_path: Path) -> None:
+def test_every_answer_about_files_and_moves_has_a_witness(
+    batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("suggest_fs", "suggest_path_rule"):  # the words of a verdict are no part of its decision
+        monkeypatch.setattr(f"byleave.core.file_decision.{name}", lambda *_given, **_named: None)
+    root = str(tmp_path)
     for number in range(batch, PAIRS, BATCHES):
         rng = seeded(f"files {number}")
         trees = [file_policy(rng), file_policy(rng)]
-        assert missing("fs", trees, tmp_path, file_actions(str(tmp_path), rng)) == [], number
+        agents = agents_in(trees)
+        actions = itertools.chain(file_actions(root, rng, agents), file_moves(root, rng, agents))
+        assert missing("fs", trees, tmp_path, actions) == [], number
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_every_answer_about_moves_has_a_witness(batch: int, tmp_path: Path) -> None:
-    for number in range(batch, PAIRS, BATCHES):
-        rng = seeded(f"moves {number}")
-        trees = [file_policy(rng), file_policy(rng)]
-        assert missing("fs", trees, tmp_path, file_moves(str(tmp_path), rng)) == [], number
-
-
-@pytest.mark.parametrize("batch", range(BATCHES))
-def test_every_answer_about_the_network_has_a_witness(batch: int, tmp_path: Path) -> None:
+def test_every_answer_about_the_network_has_a_witness(
+    batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("byleave.core.decide.parse_url", parse_once)  # pure: each URL is decided a dozen times a pair
     for number in range(batch, PAIRS, BATCHES):
         rng = seeded(f"net {number}")
         assert missing("net", [net_policy(rng), net_policy(rng)], tmp_path, net_actions(rng)) == [], number
@@ -291,3 +313,38 @@ def missing_calls(trees: list[Tree], root: Path, rng: random.Random) -> list[Any
         return []
     stood = stood_for(policies, made.witnesses)
     return [(key, action) for key, action in found_by(policies, call_actions(rng)).items() if key not in stood]
+
+
+def test_a_protected_directory_stands_for_what_is_in_it_beside_a_protected_ending(tmp_path: Path) -> None:
+    """A name that is protected by its ending protects nothing below it: it stood for `.idea`, which does."""
+    closed = {"rules": [{"deny": {"path": "b/**/a"}}]}
+    open_to_all = {"rules": [{"ask": {"path": "*.pem"}}, {"allow": {"path": "**"}}]}
+    place = FsTarget(f"{tmp_path}/b/.idea/a", "b/.idea/a")
+    actions = [(FileAction("update", "b/.idea/a"), (place,))]
+    assert missing("fs", [closed, open_to_all], tmp_path, actions) == []
+
+
+@pytest.mark.parametrize("pattern", ["[ab]", "[ab][cd]", "?", "*"])
+def test_a_name_that_a_rule_has_does_not_stand_for_others_of_its_pattern(pattern: str, tmp_path: Path) -> None:
+    """`a` stood for all that `[ab]` matches, also where a rule of the tool is for `a` itself: `b` was left out."""
+    closed = {"rules": [{"ask": {"path": pattern}}], "tools": {"t": {"source": "local"}}}
+    named = ["a", "ac", "ad", "x", "q", "file", "notes.txt", "main.py", "thing"]
+    fs = [{"path": ".", "read": True}, *({"path": name} for name in named)]
+    granted = {"tools": {"t": {"source": "local", "access": {"fs": fs}}}}
+    paths = [*itertools.chain("abcxqz", ("ac", "ad", "bc", "bd", "other"))]
+    actions = [(FileAction("read", path, "t"), (FsTarget(f"{tmp_path}/{path}", path),)) for path in paths]
+    assert missing("fs", [closed, granted], tmp_path, actions) == []
+
+
+@pytest.mark.parametrize(
+    "url", ["http://h.example:443/", "ftp://h.example/", "odd://h.example/", "odd://h.example:443/"]
+)
+def test_a_scheme_that_no_rule_names_has_another_usual_port_than_the_one_that_a_rule_names(
+    url: str, tmp_path: Path
+) -> None:
+    """Only `https` was tried, for which the rule with the port 443 and the one without a port are about the same."""
+
+    def tree(**rule: Any) -> Tree:
+        return {"tools": {"t": {"source": "local", "access": {"net": [{"host": "h.example", "allow": True, **rule}]}}}}
+
+    assert missing("net", [tree(port=443), tree()], tmp_path, [(UrlAction(url, tool="t"), ())]) == []

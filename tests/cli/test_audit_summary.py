@@ -141,9 +141,15 @@ def test_a_note_is_markdown_in_which_nothing_from_outside_is_markup(scene: HookS
 def test_wide_characters_fit_80_columns(scene: HookScene) -> None:
     kept(
         scene.root,
-        {"event": "effect", "action": {"kind": "command", "command": "echo " + "漢" * 90}, "outcome": "done"},
+        {
+            "event": "effect",
+            "agent": "漢" * 30,
+            "action": {"kind": "command", "command": "echo " + "漢" * 90},
+            "outcome": "done",
+        },
     )
     rows = byleave("audit", "summary", cwd=scene.root).out.splitlines()
+    assert any(row.startswith("漢") for row in rows)
     assert max(width_of(row) for row in rows) <= 80
 
 

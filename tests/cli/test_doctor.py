@@ -224,3 +224,28 @@ def test_every_page_that_a_command_names_is_there() -> None:
     named = set(re.findall(r"docs/[a-z-]+\.md", sources))
     assert named
     assert [page for page in sorted(named) if not (root / page).is_file()] == []
+
+
+MISTAKEN = (
+    '[[rules]]\nallow = { command = "git", options = "any" }\n\n[[rules]]\ndeny = { path = "a/**", command = "ls" }\n'
+)
+
+
+def test_the_doctor_counts_mistakes_in_the_rules_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "byleave.toml").write_text(MISTAKEN)
+    done = byleave("doctor", cwd=tmp_path)
+    (line,) = [line for line in done.out.splitlines() if "policy lint" in line]
+    assert line.split(None, 2) == [
+        "note",
+        "rules",
+        "at least 1 warning in what is written; `byleave policy lint` names them",
+    ]
+    named = json.loads(byleave("policy", "lint", "--json", cwd=tmp_path).out)["findings"]
+    assert [each["code"] for each in named if each["severity"] == "warning"] >= ["no_effect"]
+
+
+def test_the_doctor_says_nothing_of_rules_without_mistakes(project: Path) -> None:
+    assert "policy lint" not in byleave("doctor", cwd=project).out
+    (project / "byleave.toml").unlink()
+    byleave("init", "--yes", cwd=project)
+    assert "policy lint" not in byleave("doctor", cwd=project).out

@@ -12,7 +12,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from command import COMMAND, byleave, environment
+from byleave.cli.output import width_of
+from command import COMMAND, at_terminal, byleave, environment
 
 POLICY = """\
 [[rules]]
@@ -262,3 +263,15 @@ def test_a_reader_that_goes_away_ends_watching(project: Path) -> None:
         ["sh", "-c", program], cwd=project, env=environment(None), capture_output=True, timeout=30, check=True
     )
     assert (done.stderr, len(done.stdout.splitlines())) == (b"", 1)
+
+
+def test_long_and_wide_names_of_cases_fit_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "byleave.toml").write_text('[[rules]]\nallow = { command = "ls" }\n')
+    cases = [("deny", "長い" * 40), ("allow", "many words " * 20)]
+    lines = [f'[[case]]\nname = "{name}"\ncommand = "ls"\ndecision = "{decision}"' for decision, name in cases]
+    (tmp_path / "a.policy-test.toml").write_text("\n".join(lines))
+    with at_terminal("policy", "test", "-v", cwd=tmp_path, columns=80, env={"NO_COLOR": "1"}) as terminal:
+        assert terminal.ends() == 1
+    rows = terminal.seen.replace("\r", "").split("\n")
+    assert "FAIL" in terminal.seen
+    assert [row for row in rows if width_of(row) > 80 and not row.startswith("byleave: ")] == []

@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING
 
 from byleave.analysis.name_classes import name_classes
 from byleave.analysis.path_classes import PathRules, path_classes
+from byleave.analysis.place_answers import PlaceAnswers
 from byleave.analysis.rule_atoms import FS, Witness, WitnessSet
 from byleave.core.action import CAPABILITY_OF, FileAction, MoveAction, SearchAction
 from byleave.core.agents import other_names
 from byleave.core.file_decision import decide_part_of_move
 from byleave.core.fs_rules import WRITES, FsTable, FsTarget, is_under
+from byleave.core.match_context import MatchContext
+from byleave.core.matchers import AgentMatcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +39,7 @@ _MOST_TARGETS = 64  # kinds of places that a move may lead to; there are fewer i
 def fs_witnesses(atoms: Atoms, root: str) -> WitnessSet:
     """Return an action for each way in which these policies can answer about files."""
     agents, complete = agents_of(atoms)
+    answers = PlaceAnswers(atoms, agents)
     found: list[Witness] = []
     for tool in (None, *atoms.tools):
         inside = path_classes(_rules_of(atoms, root, tool), start=root)
@@ -47,6 +51,7 @@ def fs_witnesses(atoms: Atoms, root: str) -> WitnessSet:
             complete = complete and known
         else:
             places += _mounted(atoms, tool)
+        places = answers.unlike(places, tool)
         singles = [each for place in places for each in _touches(atoms, place, tool, agents)]
         moves, tried = _moves(atoms, places, tool, agents)
         complete = complete and tried
@@ -61,7 +66,13 @@ def agents_of(atoms: Atoms) -> tuple[tuple[str | None, ...], bool]:
         return (None,), True
     classes = name_classes(patterns)
     also = [other for pattern in patterns for other in other_names(pattern)]
-    return (None, *dict.fromkeys([*patterns_without_wildcards(patterns), *classes.names, *also])), classes.complete
+    matchers = atoms.of(AgentMatcher)
+    alike: dict[object, str] = {}
+    for agent in (*patterns_without_wildcards(patterns), *classes.names, *also):
+        subject = MatchContext("read", agent)
+        said = [matcher.match(subject, granting=granting) for matcher in matchers for granting in (True, False)]
+        alike.setdefault(tuple(said), agent)
+    return (None, *alike.values()), classes.complete
 
 
 def patterns_without_wildcards(patterns: tuple[str, ...]) -> list[str]:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from byleave.analysis.answers import action_key, is_unsaid
 from byleave.analysis.generalize import ProposedRule, Question, exact_rules, wider_rules
 from byleave.analysis.over_grant import OverGrant, over_grant, plain_action, text_of, trials
+from byleave.analysis.rule_trial import RuleTrial, allows
 from byleave.core.action import CommandAction, parse_action
 from byleave.core.decision import ASK, DENY
 from byleave.core.fs_rules import FsTarget
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from byleave.analysis.answers import Evidence, Lesson
-    from byleave.analysis.rule_trial import RuleTrial
     from byleave.core.decision import Verdict
     from byleave.policy.live_policy import LivePolicy, ResolvedAction
 
@@ -195,8 +195,10 @@ def _answers(questions: Iterable[Question]) -> set[object]:
 
 def _open_question(lesson: Lesson, policy: LivePolicy) -> Question | None:
     """Return what still needs a rule; None if the policy decides it by now, or no rule of its kind exists."""
+    # Where only confined runs can be allowed, a rule spares the questions of those.
+    confines = policy.compiled.policy.shell == "require"
     try:
-        resolved = policy.evaluate(parse_action(lesson.action))
+        resolved = policy.evaluate(parse_action(lesson.action), confines=confines)
     except ByleaveError:  # of a tool that is not configured any more, for one
         return None
     verdict = resolved.verdict
@@ -233,7 +235,7 @@ def _command_question(lesson: Lesson, verdict: Verdict, policy: LivePolicy) -> Q
 
 def _allows(policy: LivePolicy, action: Tree) -> bool:
     try:
-        return policy.decide(parse_action(action)).allowed
+        return allows(policy, parse_action(action))
     except ByleaveError:
         return False
 
@@ -250,6 +252,12 @@ class _Objection:
         self.letters = None if not _SPELLED_OTHERWISE.isdisjoint(text) else text
 
 
+def _texts(value: object) -> list[str]:
+    """Return what a rule names, as one text or as a list of them."""
+    listed = value if isinstance(value, list) else [value]
+    return [each for each in listed if isinstance(each, str)]
+
+
 class _About:
     """What a rule can be about: the programs, the names of files, or the kinds of action that it speaks of.
 
@@ -259,13 +267,13 @@ class _About:
 
     def __init__(self, toml: str) -> None:
         tree = tomllib.loads(toml)
-        allows = [rule.get("allow", {}) for rule in tree.get("rules", ())]
-        programs = [allow["command"] for allow in allows if isinstance(allow.get("command"), str)]
+        allowing = [rule.get("allow", {}) for rule in tree.get("rules", ())]
+        programs = [program for allow in allowing for program in _texts(allow.get("command"))]
         self._words = [program.rpartition("/")[2] for program in programs]
-        paths = [allow["path"] for allow in allows if isinstance(allow.get("path"), str)]
+        paths = [path for allow in allowing for path in _texts(allow.get("path"))]
         self._words += [name for path in paths for name in path.split("/") if name and _WILD.isdisjoint(name)]
-        self._kinds = {kind for allow in allows for key, kinds in _KINDS_OF.items() if key in allow for kind in kinds}
-        self._is_known = set(tree) == {"rules"} and all(not _KINDS_OF.keys().isdisjoint(allow) for allow in allows)
+        self._kinds = {kind for allow in allowing for key, kinds in _KINDS_OF.items() if key in allow for kind in kinds}
+        self._is_known = set(tree) == {"rules"} and all(not _KINDS_OF.keys().isdisjoint(allow) for allow in allowing)
         self._has_paths = bool(paths)
 
     def may_be(self, objection: _Objection) -> bool:

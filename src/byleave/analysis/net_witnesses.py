@@ -2,9 +2,9 @@
 
 Complete, because a decision about a URL is made from: tool, agent, method, host, scheme, port, path, whether it
 carries a user name, and the address that is dialled. Of each, all values are tried that rules name, and one that no
-rule names; no port stands for the usual one. Hosts are compared whole, so there is nothing between them. Of addresses
-one is tried of each kind that `may_dial` and `refuse_public` separate. Of places to which every rule answers alike,
-one is kept.
+rule names. No port stands for the usual one of the scheme, so that schemes which no rule names differ by it. Hosts are
+compared whole, so there is nothing between them. Of addresses one is tried of each kind that `may_dial` and
+`refuse_public` separate. Of places to which every rule answers alike, one is kept.
 
 Paths count by the prefixes that they lie in. Servers read some paths in several ways (`/a/..;/b`, `%2F`); then a rule
 that allows needs all readings, and one that denies any. What several readings come to is what two of them do: the one
@@ -13,6 +13,7 @@ that the URL spells, and one more, so that each pair of prefixes is tried, plain
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from byleave.core.access import PUBLIC
 from byleave.core.action import UrlAction
 from byleave.core.match_context import MatchContext
 from byleave.core.net_rules import NetTable
-from byleave.core.url import BadUrl, normal_host, parse_url, prefix_readings, prefix_segments
+from byleave.core.url import BadUrl, default_port, normal_host, parse_url, prefix_readings, prefix_segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 MOST_URLS = 60_000  # of one tool
 _MOST_PAIRS = 12  # prefixes of one host; with more of them, those that lie in each other are paired
 _HOSTS = ("example.org", "example.net", "other.example", "unnamed.example")
-_SCHEMES = ("https", "http", "ftp", "gopher", "irc", "nntp")
+_SCHEMES = ("https", "http", "ftp", "wss", "ws", "gopher", "irc", "nntp")
 _OTHER_PORTS = (8123, 8124, 8125, 8126)
 _OTHER_METHODS = ("GET", "POST", "PUT", "REPORT")
 _DIALLED = (None, "93.184.216.34", "10.0.0.7", "127.0.0.1", "169.254.169.254")
@@ -68,9 +69,10 @@ def _urls(atoms: Atoms, tool: str | None) -> Iterator[UrlAction]:
         own = [rule for rule in rules if normal_host(rule.host) == host]
         spoken = [matcher for matcher in matchers if matcher.host in (None, host)]
         methods = _methods(spoken)
+        placed = list(dict.fromkeys(matcher.replace(methods=()) for matcher in spoken))
         alike: dict[object, str] = {}
         for url in _places(host, own, spoken):
-            alike.setdefault(_answers(url, tables, spoken), url)
+            alike.setdefault(_answers(url, tables, placed), url)
         for url in alike.values():
             with_user = url.replace("://", "://user@", 1)
             for method in methods:
@@ -86,31 +88,45 @@ def _places(host: str, rules: list[NetRule], matchers: list[UrlMatcher]) -> Iter
             yield f"{scheme}://{shown}{port}{path}"
 
 
+_parsed = lru_cache(maxsize=8192)(parse_url)  # for each tool, the same URLs are tried
+
+
 def _answers(url: str, tables: list[NetTable], matchers: list[UrlMatcher]) -> object:
     """Return all that a decision about a URL takes from its host, scheme, port and path."""
-    target = parse_url(url)
+    target = _parsed(url)
     if isinstance(target, BadUrl):
         return None
     subject = MatchContext("fetch", url=target)
-    said = [matcher.replace(methods=()) for matcher in matchers]
     return (
-        tuple(table.match(target) for table in tables),
-        tuple(matcher.match(subject, granting=granting) for matcher in said for granting in (True, False)),
+        tuple([table.match(target) for table in tables]),
+        tuple([matcher.match(subject, granting=granting) for matcher in matchers for granting in (True, False)]),
     )
 
 
-def _schemes(rules: list[NetRule], matchers: list[UrlMatcher]) -> tuple[str, ...]:
-    """Return the schemes that rules name, and one that none does."""
+def _schemes(rules: list[NetRule], matchers: list[UrlMatcher]) -> Iterator[str]:
+    """Yield the schemes that rules name, and of those that none does one for each of the ports that they name.
+
+    A rule without a port is about the usual one of a scheme: whether that is the port of another rule counts. One
+    scheme more has another usual port, or none.
+    """
     schemes = [*(rule.scheme for rule in rules), *(matcher.scheme for matcher in matchers)]
     named = dict.fromkeys(scheme.lower() for scheme in schemes if scheme is not None)
-    return (*named, next(scheme for scheme in _SCHEMES if scheme not in named))
+    yield from named
+    ports = _named_ports(rules, matchers)
+    usual = {scheme: default_port(scheme) for scheme in _SCHEMES if scheme not in named}
+    kinds = {port if port in ports else None: scheme for scheme, port in reversed(usual.items())}
+    yield from kinds.values()
 
 
 def _ports(rules: list[NetRule], matchers: list[UrlMatcher]) -> tuple[int, ...]:
     """Return the ports that rules name, and one that none does; no port at all is the usual one of the scheme."""
-    ports = [*(rule.port for rule in rules), *(matcher.port for matcher in matchers)]
-    named = dict.fromkeys(port for port in ports if port is not None)
+    named = _named_ports(rules, matchers)
     return (*named, next(port for port in _OTHER_PORTS if port not in named))
+
+
+def _named_ports(rules: list[NetRule], matchers: list[UrlMatcher]) -> dict[int, None]:
+    ports = [*(rule.port for rule in rules), *(matcher.port for matcher in matchers)]
+    return dict.fromkeys(port for port in ports if port is not None)
 
 
 def _methods(matchers: list[UrlMatcher]) -> tuple[str | None, ...]:

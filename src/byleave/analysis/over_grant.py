@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from byleave.analysis.answers import action_key
 from byleave.analysis.corpus import example_commands
+from byleave.analysis.rule_trial import allows
 from byleave.core.access import SHELL_TOOL
 from byleave.core.url import BadUrl, parse_url
 from byleave.shell.knowledge.harmless import options_of
@@ -76,9 +77,7 @@ def over_grant(
     others = [action for action in tried if action_key(action) not in seen]
     reach = _Reach(_parsed(rule))
     found = [
-        action
-        for action in others
-        if reach.may_be(action) and after.decide(action).allowed and not before.decide(action).allowed
+        action for action in others if reach.may_be(action) and allows(after, action) and not allows(before, action)
     ]
     return OverGrant(len(others), len(found), tuple(text_of(action) for action in _spread(found)))
 
@@ -118,7 +117,10 @@ class _Reach:
 
     def __init__(self, tree: Tree) -> None:
         rules = [rule.get("allow", {}) for rule in tree.get("rules", ())]
-        plain = all(set(rule) <= {"command", "args", "subcommand", "not"} and "command" in rule for rule in rules)
+        plain = all(
+            set(rule) <= {"command", "args", "subcommand", "not"} and isinstance(rule.get("command"), str)
+            for rule in rules
+        )
         self._rules = rules if rules and plain and set(tree) == {"rules"} else None
 
     def may_be(self, action: Tree) -> bool:
@@ -193,7 +195,12 @@ def _variants(allow: Mapping[str, Any]) -> Iterator[str]:
     """Yield the command of a rule with each option that is known of it, and the program with each other subcommand."""
     from shlex import join
 
-    program = str(allow["command"])
+    command = allow["command"]
+    if isinstance(command, list):
+        for program in command:
+            yield from _variants({**allow, "command": program})
+        return
+    program = str(command)
     named = allow.get("subcommand", allow.get("args", ()))
     words = [named] if isinstance(named, str) else [word for word in named if word != _ANYTHING]
     yield join([program, *words])

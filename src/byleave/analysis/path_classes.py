@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.analysis.name_classes import literal_pattern, name_classes
+from byleave.analysis.name_classes import NameClasses, literal_pattern, name_classes
 from byleave.core.fs_rules import fold
 from byleave.core.paths import refuse_name
 from byleave.core.patterns import ANY_DEPTH, name_matches
@@ -33,6 +33,7 @@ MOST_STEPS = (
     1_500_000  # of one pattern by one name; about a second. Dozens of patterns have more states than that reaches
 )
 MOST_LETTERS = 4_000  # of the names of patterns; with more of them, names are not read letter by letter
+_MOST_ROUNDS = 20  # in which names are looked for that no path of a rule has
 _WILD = frozenset("*?[")
 _NICE = ("file", "notes.txt", "main.py", "thing")  # for people: what a name without any meaning looks like
 
@@ -135,8 +136,10 @@ class _Reader:
                 places[number] = (glob.step(plain, name, folded=False), glob.step(form, name, folded=True))
         flat = tuple(place for pair in places for place in pair)
         self.start = _State((0, True), (0, True), flat, (), None)
+        self._on_the_way = {fold(name) for path in (*rules.paths, *rules.places) for name in path.split("/")}
         self.mentioned = {fold(name) for path in rules.paths for name in path.split("/")}
         self.mentioned |= {fold(name) for glob in self._globs for name in glob.names if _WILD.isdisjoint(name)}
+        self._distinguished = self.mentioned | _longer_mentioned(self.mentioned)
 
     def step(self, state: _State, name: str) -> _State:
         places = []
@@ -176,7 +179,7 @@ class _Reader:
         read = wild
         if sum(map(len, literals)) <= MOST_LETTERS:
             read = [*wild, *map(literal_pattern, literals)]
-        classes = name_classes(read, folded=True, kind_of=_is_refused, is_name=_is_name)
+        classes = self._unmentioned_names(read)
         spelled = [each for name in literals for each in (name, *_other_spellings(name))]
         examples = [f"{word}{ending}" for word in map(_example, wild) for ending in ("", ENDINGS[0][0])]
         candidates = [*_NICE, *examples, *spelled, *classes.names, *self._protected_names()]
@@ -188,6 +191,21 @@ class _Reader:
             kept.setdefault((answers, self._protected_kind(name)), name)
         return tuple(kept.values()), classes.complete
 
+    def _unmentioned_names(self, patterns: list[str]) -> NameClasses:
+        """Return names for all ways in which patterns answer, each by one that no path of a rule has, if there is one.
+
+        A name that a rule's path has stands for itself alone where that path leads: `a` for `[ab]` leaves out `b`.
+        """
+        read = list(patterns)
+        for _ in range(_MOST_ROUNDS):
+            classes = name_classes(read, folded=True, kind_of=_is_refused, is_name=_is_name)
+            taken = dict.fromkeys(fold(name) for name in classes.names if fold(name) in self._on_the_way)
+            fresh = [pattern for name in taken if (pattern := literal_pattern(name)) not in read]
+            if not fresh:
+                return classes
+            read += fresh
+        return NameClasses(classes.names, complete=False)
+
     def _protected_names(self) -> Iterator[str]:
         for pattern in _PROTECTED:
             names = pattern.split("/")
@@ -197,17 +215,21 @@ class _Reader:
     def _protected_kind(self, name: str) -> object:
         """Return how a name alone leads into protected places; those that no rule mentions are all alike."""
         steps = next_steps((), name)
-        if fold(name) in self.mentioned or any(fold(name) in pattern for pattern in _longer_mentioned(self.mentioned)):
+        if fold(name) in self._distinguished:
             return name
-        return is_place(steps) or _is_ending(name), any(step.final for step in steps if step.pattern)
+        # A place protects all that is in it, and an ending the file alone.
+        return is_place(steps), _is_ending(name), any(step.final for step in steps if step.pattern)
 
 
 _PROTECTED = tuple(dict.fromkeys([*GUARDED, *GUARDED_ELSEWHERE, *HELD, *ELSEWHERE]))
 
 
-def _longer_mentioned(mentioned: set[str]) -> list[list[str]]:
-    split = [fold(pattern).split("/") for pattern in _PROTECTED]
-    return [names for names in split if len(names) > 1 and names[0] in mentioned]
+_LONGER = tuple(names for pattern in _PROTECTED if len(names := fold(pattern).split("/")) > 1)
+
+
+def _longer_mentioned(mentioned: set[str]) -> set[str]:
+    """Return the names of the longer patterns of protected places whose first name rules mention."""
+    return {name for names in _LONGER if names[0] in mentioned for name in names}
 
 
 def _is_ending(name: str) -> bool:

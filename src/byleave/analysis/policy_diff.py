@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
+    from byleave.core.command_line import CommandLine
     from byleave.core.decision import RuleRef, Verdict
     from byleave.core.policy import CompiledPolicy, PolicyView
     from byleave.policy.live_policy import LivePolicy
@@ -174,12 +175,23 @@ class _Comparison:
 
     def compare_commands(self, lines: Iterable[str]) -> None:
         """Compare command lines as a caller decides them that can run commands confined, and as one that cannot."""
-        for line in lines:
-            witness = Witness(RULES, CommandAction(line))
-            confined = [side_of(side.decide(witness.action, confines=True)) for side in self._sides]
+        for text in lines:
+            action = CommandAction(text)
+            witness = Witness(RULES, action)
+            verdicts = [
+                side.decide_both(action, line) for side, line in zip(self._sides, self._read(text), strict=True)
+            ]
+            confined, plain = [[side_of(each) for each in said] for said in zip(*verdicts, strict=True)]
             if not self._note(witness, *confined):
-                plain = [side_of(side.decide(witness.action)) for side in self._sides]
                 self._note(witness, *plain, unconfined=True)
+
+    def _read(self, text: str) -> list[CommandLine | None]:
+        """Read a line for each side: once, where both know the same programs."""
+        readers = [side.compiled.read_line for side in self._sides]
+        first, second = readers
+        if first is not None and second is not None and first.programs == second.programs:
+            return [first.read(text)] * 2
+        return [None if reader is None else reader.read(text) for reader in readers]
 
     def _note(self, witness: Witness, old: Side, new: Side, *, unconfined: bool = False) -> bool:
         if old.strictness == new.strictness:

@@ -17,6 +17,10 @@ from byleave.policy.layers import COMMAND_LINE, USER, Layer
 from byleave.policy.parse import parse_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from byleave.core.action import Action
     from byleave.policy.live_policy import LivePolicy
     from byleave.policy.load import Workspace
 
@@ -62,3 +66,9 @@ class RuleTrial:
         own = os.path.join(self._workspace.homes.config, CONFIG_FILE)
         layers.insert(0, Layer(USER, parse_file(b"", own), own, b"", True, own))
         return 0
+
+
+def allows(policy: LivePolicy, action: Action | Mapping[str, Any]) -> bool:
+    """Whether a policy allows an action, if only in a confined run: agents that can confine commands have that yes."""
+    ways = (False,) if policy.compiled.policy.shell is None else (False, True)
+    return any(policy.decide(action, confines=confines).allowed for confines in ways)

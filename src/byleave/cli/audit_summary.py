@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.analysis.activity import ActivityCount
-from byleave.cli.output import cut_to, local_time, paint, say, say_json, warn
+from byleave.cli.output import cut_to, local_time, paint, say, say_json, warn, width_of
 from byleave.cli.progress import ProgressBar
 from byleave.errors import ByleaveError, InputError
 from byleave.hooks.liveness import silent_agents
@@ -127,7 +127,8 @@ def _lines(summary: Summary) -> Iterator[str]:
     for each in summary.agents:
         yield ""
         name = cut_to(shown(_name(each)), WIDTH // 2)
-        yield f"{paint(name, 'bold')} in {cut_to(shown(_short(each.workspace, summary.home)), WIDTH - len(name) - 4)}"
+        place = cut_to(shown(_short(each.workspace, summary.home)), WIDTH - width_of(name) - 4)
+        yield f"{paint(name, 'bold')} in {place}"
         yield f"  {_counts(each)}"
         if each.observed:
             would = each.observed

@@ -43,7 +43,8 @@ def add_rule(given: ParsedArguments, resolved: ResolvedAction, *, code: int) -> 
     offered = own.consider(resolved, confines=not given.flag("unconfined"))
     if offered.rule is None:
         return _done(given, resolved, f"nothing is written: {offered.why}", code)
-    lines = [f"{shown(own.path)} would get:", *[f"+ {line}".rstrip() for line in offered.rule.split("\n")], _SCOPE]
+    lines = [f"{shown(own.path)} would get:", *[f"+ {line}".rstrip() for line in offered.rule.split("\n")]]
+    lines += fitted(_SCOPE).split("\n")
     if not given.flag("json") and not given.flag("quiet"):
         for line in lines:
             say(line)

@@ -208,8 +208,30 @@ def _policy(
     yield from (DoctorFinding(NOTE, "decisions", sentence) for sentence in loosened(compiled))
     for warning in compiled.warnings:
         yield DoctorFinding(NOTE, "policy", warning)
+    yield from _mistakes(given, workspace)
     yield from _sensitive(workspace, policy)
     yield from _closed(workspace, policy)
+
+
+def _mistakes(given: ParsedArguments, workspace: Workspace) -> Iterator[DoctorFinding]:
+    """Count what lint proves without trying command lines and without a walk through the workspace."""
+    from byleave.analysis.findings import WARNING, is_at_least
+    from byleave.analysis.lint import lint, surroundings
+    from byleave.cli.policy_lint_command import summary
+
+    try:
+        written = workspace.load_as_written(
+            files=given.options.get("policy", ()), session=given.one("session") or "default"
+        )
+    except (ByleaveError, ConfigErrors) as error:
+        problem = shown(str(error).split("\n", 1)[0])
+        yield DoctorFinding(NOTE, "rules", f"`byleave policy lint` cannot read them as they are written: {problem}")
+        return
+    found = lint(written, surroundings(workspace, written, disk=False, tries=False))
+    grave = [finding for finding in found if is_at_least(finding, WARNING)]
+    if grave:
+        text = f"at least {summary(grave)} in what is written; `byleave policy lint` names them"
+        yield DoctorFinding(NOTE, "rules", text)
 
 
 def _closed(workspace: Workspace, policy: LivePolicy) -> Iterator[DoctorFinding]:

@@ -37,7 +37,7 @@ def run(given: ParsedArguments) -> int:
             raise InputError(found.unreadable[0], hint="mend it, or name the files to import")
         path = os.path.join(working_directory(), target)
         subject = f"import of {found.carried} rules into {path}"
-        code = add_to_file(given, workspace, path, found.toml, about=_lines(found), subject=subject)
+        code = add_to_file(given, workspace, path, found.toml, subject=subject, notes=_lost(found))
     if given.flag("json"):
         say_json(found.tree)
     elif target is None:
@@ -49,6 +49,9 @@ def run(given: ParsedArguments) -> int:
 def _lines(found: ImportedPermissions) -> list[str]:
     """Return a file with comments: what is lost stands at its end."""
     lines = shown_lines(found.toml.rstrip("\n")).split("\n") if found.toml else ["# Nothing is carried over."]
-    if found.lost:
-        lines += ["", "# Not carried over, or not exactly:", *lost_comments(found.lost)]
-    return lines
+    return [*lines, *_lost(found)]
+
+
+def _lost(found: ImportedPermissions) -> list[str]:
+    """Return comments that say what is lost. They are shown, and not written."""
+    return ["", "# Not carried over, or not exactly:", *lost_comments(found.lost)] if found.lost else []

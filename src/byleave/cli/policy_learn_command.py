@@ -67,7 +67,7 @@ def run(given: ParsedArguments) -> int:
         say_json({"proposals": [each.tree for each in proposals]})
         return 0 if path is None else _write(given, workspace, path, [each.toml for each in proposals])
     if not proposals:
-        say(_NOTHING)
+        say(fitted(_NOTHING))
         return 0
     if sys.stdout.isatty() and not given.flag("yes") and may_ask(given):
         accepted = review(learner, proposals, rejections)
@@ -103,9 +103,8 @@ def _write(given: ParsedArguments, workspace: Workspace, path: str, rules: Seque
     if not rules:
         return 0
     toml = "\n\n".join(rules) + "\n"
-    lines = shown_lines(toml.rstrip("\n")).split("\n")
     what = "1 learned rule" if len(rules) == 1 else f"{len(rules)} learned rules"
-    code = add_to_file(given, workspace, path, toml, about=lines, subject=f"{what} into {path}")
+    code = add_to_file(given, workspace, path, toml, subject=f"{what} into {path}")
     inside = os.path.realpath(path).startswith(f"{workspace.root.path}/")
     if code == 0 and inside and not given.flag("quiet") and not given.flag("json"):
         say("a project file has no effect until you trust it in its new content: `byleave trust`")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from difflib import unified_diff
@@ -11,13 +10,12 @@ from typing import TYPE_CHECKING
 from byleave.analysis.findings import ERROR, NOTE, SEVERITIES, WARNING, is_at_least
 from byleave.analysis.lint import lint, surroundings
 from byleave.cli.output import complain, fitted, paint, say, say_json, say_verbose, warn
+from byleave.cli.rule_file import RuleFile, write_shown
 from byleave.cli.terminal import consents, may_ask, record_answers
 from byleave.cli.workspace import open_workspace, origins
 from byleave.errors import StateError
 from byleave.policy.layers import LOCAL, PROJECT
 from byleave.text import quoted, shown
-from byleave.user_files import read_all
-from byleave.workspace.replacing import DirectoryEntry, replace_content, write_in_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,13 +90,14 @@ def _show(given: ParsedArguments, policy: LivePolicy, findings: Sequence[Finding
         return
     if not policy.compiled.layers:
         say("no configuration was found; `byleave init` writes a file to begin with")
-    say(_summary(findings))
+    say(summary(findings))
     fixable = sum(finding.place is not None for finding in findings)
     if fixable and not given.flag("fix"):
         say(f"`byleave policy lint --fix` can remove {fixable} of them without changing a decision")
 
 
-def _summary(findings: Sequence[Finding]) -> str:
+def summary(findings: Sequence[Finding]) -> str:
+    """Return how many findings there are of each severity, the gravest first."""
     counts = Counter(finding.severity for finding in findings)
     words = [
         f"{counts[each]} {each}{'' if counts[each] == 1 else 's'}" for each in reversed(SEVERITIES) if counts[each]
@@ -120,7 +119,11 @@ def _fix(
         if not given.flag("json") and not given.flag("quiet"):
             say("there is nothing to remove")
         return 0, plan
-    lines = [line for old, new in changed for line in _diff(old, new)]
+    files = [(RuleFile(old.path), new) for old, new in changed]
+    for (file, _new), (old, _after) in zip(files, changed, strict=True):
+        if file.content != old.content:
+            raise StateError(f"{quoted(old.path)} has changed meanwhile", hint="try again")
+    lines = [line for (file, _), (old, new) in zip(files, changed, strict=True) for line in _diff(file, old, new)]
     if not given.flag("json") and not given.flag("quiet"):
         for line in lines:
             say(line)
@@ -129,34 +132,19 @@ def _fix(
         return NEEDS_CONSENT, plan
     if not consents(given, "Remove these rules?", about=lines):
         return FAILED, plan
-    for old, new in changed:
-        _write(old, new)
+    for file, _new in files:  # all of them before the first is written
+        file.refuse_changed()
+    for file, new in files:
+        write_shown(given, workspace, file, new.content)
     record_answers(given, workspace, [f"removal of {len(plan.fixed)} rules from {old.path}" for old, _new in changed])
     if any(old.name in (PROJECT, LOCAL) for old, _new in changed):
         warn(given, ["a project file has changed: if you trusted it before, run `byleave trust` again"])
     return 0, plan
 
 
-def _diff(old: Layer, new: Layer) -> list[str]:
-    name = old.file or ""
-    before, after = (layer.content.decode().splitlines() for layer in (old, new))
-    return [shown(line) for line in unified_diff(before, after, name, name, lineterm="", n=2)]
-
-
-def _write(old: Layer, new: Layer) -> None:
-    """Replace a file as a whole, with the owner and the mode that it has; not if it has changed meanwhile."""
-    path = os.path.realpath(old.path)
-    try:
-        directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        with DirectoryEntry(directory, os.path.basename(path), path) as place:
-            descriptor = os.open(place.name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-            try:
-                if read_all(descriptor, len(old.content) + 1) != old.content:
-                    raise StateError(f"{quoted(path)} has changed meanwhile", hint="try again")
-                if not replace_content(place, descriptor, new.content):
-                    write_in_place(descriptor, new.content)
-            finally:
-                os.close(descriptor)
-    except OSError as error:
-        hint = "check the permissions there; nothing of this file was changed"
-        raise StateError(f"{quoted(path)} cannot be written: {error.strerror}", hint=hint) from None
+def _diff(file: RuleFile, old: Layer, new: Layer) -> list[str]:
+    """Return the lines that change; a line ends where TOML ends it."""
+    texts = [layer.content.decode().replace("\r\n", "\n").removesuffix("\n") for layer in (old, new)]
+    before, after = (text.split("\n") for text in texts)
+    changed = [shown(line) for line in unified_diff(before, after, lineterm="", n=2)][2:]
+    return [f"{file.shown}:", *changed]

@@ -215,9 +215,9 @@ def _result_lines(result: CaseResult) -> Iterator[str]:
     case, first = result.case, result.verdict["because"][0]
     if result.ok:
         word = result.verdict["decision"]
-        yield f"  {paint('pass', 'allow')}  {shown(case.name)}: {paint(word, word)} by {shown(first['rule'])}"
+        yield fitted(f"  {paint('pass', 'allow')}  {shown(case.name)}: {paint(word, word)} by {shown(first['rule'])}")
         return
-    yield f"  {paint('FAIL', 'deny')}  {shown(case.name)}  ({shown(case.file)}:{case.line})"
+    yield fitted(f"  {paint('FAIL', 'deny')}  {shown(case.name)}  ({shown(case.file)}:{case.line})")
     yield fitted(f"        {action_text(case.action)}")
     for problem in result.problems:
         yield fitted(paint(f"      - {problem.key}: {shown(problem.expected)}", "allow"))

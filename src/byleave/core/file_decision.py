@@ -60,7 +60,7 @@ def decide_move(policy: CompiledPolicy, action: MoveAction, places: tuple[Place,
     source, target = places
     tree = isinstance(source, FsTarget) and source.directory
     replaces = isinstance(target, FsTarget) and target.exists
-    moved = {"agent": action.agent, "operation": "move"}
+    moved: dict[str, Any] = {"agent": action.agent, "operation": "move"}
     steps = [(source, _Touch("delete", action.path, action.tool, below="delete" if tree else None, **moved))]
     if replaces:
         steps.append((target, _Touch("update", action.to, action.tool, **moved)))
@@ -83,16 +83,22 @@ def decide_part_of_move(
     tool: str | None = None,
     agent: str | None = None,
 ) -> Verdict:
-    """Decide one of the things that a move does: a delete, a create or an update; with `tree`, to all below as well."""
+    """Decide one of the things that a move does: a delete, a create or an update; with `tree`, to all below as well.
+
+    The verdict has no suggestion: the whole move needs one.
+    """
     below = kind if tree else None
     named = place.relative if place.relative is not None else place.canonical
-    return _decide(policy, place, _Touch(kind, named, tool, below=below, agent=agent, operation="move"))
+    return _decide(policy, place, _Touch(kind, named, tool, below=below, agent=agent, operation="move", suggests=False))
 
 
 class _Touch:
-    """One thing done to one path: the kind of action, the path as it was written, and for which tool."""
+    """One thing done to one path: the kind of action, the path as it was written, and for which tool.
 
-    __slots__ = ("agent", "below", "capability", "kind", "operation", "path", "tool")
+    `suggests`: the verdict says which rule would allow it.
+    """
+
+    __slots__ = ("agent", "below", "capability", "kind", "operation", "path", "suggests", "tool")
 
     def __init__(
         self,
@@ -103,6 +109,7 @@ class _Touch:
         below: str | None = None,
         agent: str | None = None,
         operation: str | None = None,
+        suggests: bool = True,
     ) -> None:
         self.kind = kind
         self.path = path
@@ -110,6 +117,7 @@ class _Touch:
         self.capability = CAPABILITY_OF[kind]
         self.agent = agent
         self.operation = operation if operation is not None else _OPERATIONS[kind]
+        self.suggests = suggests
         self.below = below  # what is done to everything that lies below, if it is touched as well
 
     @property
@@ -216,6 +224,8 @@ def _with_help(
     verdict, written = _by_tool(tool, place, touch, answer, protection)
     if verdict.decision is ALLOW or place.relative is None or (answer.rule is not None and answer.rule.dropped):
         return verdict, written
+    if not touch.suggests:
+        return verdict, written
     if touch.capability not in WRITES:
         protection = policy.protected.of(place, subtree=False)
     return verdict.replace(suggestion=_suggestion(tool, place.relative, place, touch, protection)), written
@@ -319,7 +329,7 @@ def _unclaimed(place: FsTarget, touch: _Touch, protection: Protection | None) ->
     if protection is not None:
         ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, ASK)
         why = f"{shown(protection.place)} is a protected place"
-    suggestion = suggest_path_rule(place, touch.kind, wide=protection is None)
+    suggestion = suggest_path_rule(place, touch.kind, wide=protection is None) if touch.suggests else None
     return Verdict(
         ASK,
         f"{touch.kind} on {_named(place, touch)} needs your approval: {why}",

@@ -6,6 +6,7 @@ denies or asks must not be walked round by one (`/bin/rm`). Under `not` the two 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from byleave.core.agents import other_names
@@ -220,6 +221,11 @@ class PathMatcher(Record):
         return subject.file is not None and (not granting or self.absolute or subject.file.relative is not None)
 
 
+@lru_cache(maxsize=1024)
+def _one_rule(host: str, scheme: str | None, port: int | None, path_prefix: str | None, *, allow: bool) -> NetTable:
+    return NetTable([NetRule(host, scheme, port, path_prefix, allow=allow)])
+
+
 class UrlMatcher(Record):
     """A URL by host, scheme, port, path prefix and method."""
 
@@ -240,8 +246,7 @@ class UrlMatcher(Record):
             return False
         host = self.host if self.host is not None else target.host
         port = self.port if self.port is not None or granting else target.port  # a closed host is closed on every port
-        rule = NetRule(host, self.scheme, port, self.path_prefix, allow=granting)
-        found = NetTable([rule]).match(target)
+        found = _one_rule(host, self.scheme, port, self.path_prefix, allow=granting).match(target)
         return found is not None and not (granting and target.userinfo)
 
     def covers(self, _subject: MatchContext) -> bool:

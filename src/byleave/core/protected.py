@@ -57,6 +57,10 @@ class Protection(Record):
         return self.name != "" and is_under(fold("/".join(rule_names)), fold(self.name))
 
 
+_MOST_KEPT = 1024  # places whose protection is kept: callers choose the paths, and must not fill our memory
+_LONGEST_KEPT = 400  # letters
+
+
 class Protected(Sealed):
     """The protected places of one workspace, and byleave's own, by absolute path: no agent and no tool writes there.
 
@@ -78,6 +82,7 @@ class Protected(Sealed):
     ) -> None:
         final = [Protection(place, place, final=True) for place in outside]
         self._finder = finder
+        self._answers: dict[tuple[object, ...], Protection | None] = {}
         if finder is None:
             self._index([*inside, *kept, *final])
 
@@ -106,6 +111,17 @@ class Protected(Sealed):
         A name above a protected place is protected too, unless it is a directory: as a file or as a link it would
         decide what the names below it mean, as a `.git` that says `gitdir: evil` does.
         """
+        key = (target.canonical, target.relative, target.door, target.directory, subtree)
+        if key in self._answers:
+            return self._answers[key]
+        found = self._find(target, subtree=subtree)
+        if len(target.canonical) <= _LONGEST_KEPT:
+            if len(self._answers) >= _MOST_KEPT:
+                self._answers.clear()
+            self._answers[key] = found
+        return found
+
+    def _find(self, target: FsTarget, *, subtree: bool) -> Protection | None:
         canonical = target.canonical.rstrip("/")
         folded = fold(canonical)
         name = target.relative if target.relative is not None else target.door

@@ -85,6 +85,8 @@ class PersistentRule:
             self._workspace.try_user_file(after, self._session)
         except ConfigErrors as error:
             raise StateError(f"your file would have an error with this rule: {error}", hint="add it by hand") from None
+        if len(after) > LARGEST_FILE:  # it could not be read again
+            raise StateError(f"{quoted(self._path)} would be too large", hint="remove rules that are not needed")
         make_private_directory(self._directory)
         try:
             with Lock(os.path.join(self._directory, "config.lock")):
@@ -105,6 +107,12 @@ class PersistentRule:
 
 def with_rule(content: bytes, rule: str) -> bytes:
     """Return the content of a configuration file with one more rule behind all others."""
+    return appended(content, f"{rule}\n")
+
+
+def appended(content: bytes, text: str) -> bytes:
+    """Return the content of a file with a text behind it, after an empty line; with line ends as the file has them."""
+    end = b"\r\n" if b"\r\n" in content and b"\n" not in content.replace(b"\r\n", b"") else b"\n"
     if content and not content.endswith(b"\n"):
-        content += b"\n"
-    return content + (b"\n" if content else b"") + rule.encode() + b"\n"
+        content += end
+    return content + (end if content else b"") + text.encode().replace(b"\n", end)

@@ -72,7 +72,7 @@ class LineReader:
 
     def __init__(self, root: RuleRoot, programs: Mapping[str, Any], home: str) -> None:
         self._root = root
-        self._programs = programs
+        self.programs = programs
         self._home = home
         self._reader: CommandLineReader | None = None
 
@@ -88,7 +88,7 @@ class LineReader:
 
         root: Any = self._root
         try:
-            programs = KNOWN_PROGRAMS.extended(self._programs) if self._programs else KNOWN_PROGRAMS
+            programs = KNOWN_PROGRAMS.extended(self.programs) if self.programs else KNOWN_PROGRAMS
             return CommandLineReader(root, programs, self._home)
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise ConfigErrors([ConfigError(f"programs: {error}", hint="see docs/commands.md for the keys")]) from None

@@ -123,13 +123,8 @@ class LivePolicy:
         if monotonic() >= self._look_again:
             self._revalidate()
         if isinstance(asked, CommandAction) and self.compiled.read_line is not None:
-            line = self.compiled.read_line.read(asked.command, asked.cwd, asked.shell)
-            rules = self.compiled.policy
-            if any(file.tree for part in line.parts for file in part.files):
-                from byleave.policy.command_lines import with_covered  # heavy: only commands need it
-
-                line = with_covered(line, rules, self.root, asked.agent, self._walks)
-            return _resolved_line(asked, line, decide(rules, asked, (line,), confines=confines))
+            line = self._with_covered(self.compiled.read_line.read(asked.command, asked.cwd, asked.shell), asked)
+            return _resolved_line(asked, line, decide(self.compiled.policy, asked, (line,), confines=confines))
         if isinstance(asked, SearchAction) and asked.tool is None:  # a tool's search decides each file by itself
             looked = self._look_below(asked, places[0])
             if looked is not None:
@@ -142,6 +137,22 @@ class LivePolicy:
         elif isinstance(asked, (FileAction, MoveAction)) and asked.tool is None and entry:
             verdict = self._with_named_links(asked, places, verdict)
         return ResolvedAction(asked, places, verdict)
+
+    def decide_both(self, action: CommandAction, line: CommandLine | None) -> tuple[Verdict, Verdict]:
+        """Decide a line, once read, for a caller that can run it confined, and for one that cannot."""
+        places = () if line is None else (self._with_covered(line, action),)
+        confined, plain = [
+            decide(self.compiled.policy, action, places, confines=confines) for confines in (True, False)
+        ]
+        return confined, plain
+
+    def _with_covered(self, line: CommandLine, action: CommandAction) -> CommandLine:
+        """Return the line with the closed places that lie below the directories which it names."""
+        if not any(file.tree for part in line.parts for file in part.files):
+            return line
+        from byleave.policy.command_lines import with_covered  # heavy: only commands need it
+
+        return with_covered(line, self.compiled.policy, self.root, action.agent, self._walks)
 
     def _with_named_links(
         self, action: FileAction | MoveAction, places: tuple[FsTarget | RefusedPath, ...], verdict: Verdict
