@@ -99,7 +99,7 @@ class Front:
     def next_stop(self) -> None:
         """Wait until the front was sent a signal that stops a call; a FrontGoneError if it has ended.
 
-        Meanwhile the front is told every few seconds that the call goes on.
+        Meanwhile it reports to the front every few seconds that the call goes on.
         """
         self._line.settimeout(_ALIVE)
         said = b""
