@@ -1,5 +1,6 @@
 """Every test has a home of its own: nothing is read from, or left in, the user's."""
 
+import fcntl
 import gc
 import itertools
 import os
@@ -117,3 +118,25 @@ def stage(tmp_path: Path) -> Callable[[dict[str, Any] | None], Stage]:
         return Stage.build(tmp_path, setup or {})
 
     return build
+
+
+@pytest.fixture
+def system_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Keep the system's files as they are during a test; `system_files_alone` is for those that change them.
+
+    Every sandbox of the machine covers what a test puts there, and bwrap cannot start where it goes at that moment:
+    such a test runs while no other test of sandboxes does.
+    """
+    lock = os.open(tmp_path_factory.getbasetemp().parent / "system-files", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+@pytest.fixture
+def system_files_alone(system_files: int) -> None:
+    """Wait until no other test of sandboxes runs."""
+    fcntl.flock(system_files, fcntl.LOCK_UN)  # two that hold it shared would wait for each other
+    fcntl.flock(system_files, fcntl.LOCK_EX)

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 _LONGEST = 64  # bytes of a message from the front
 _PATIENCE = 10.0  # seconds for an answer of the front, which only has to fork
-_ALIVE = 10.0  # seconds between two words to a front that waits for a call, which gives up after 60
+_ALIVE = 10.0  # seconds between two words to a front that waits for a call
+_GIVEN_UP = 60.0  # seconds after which a front has given up a process that says nothing (sandbox/native/front.h)
 _UNKNOWN = 255 << 8  # the status of exit code 255
 _ALL_SIGNALS = 64
 
@@ -38,6 +39,8 @@ class Front:
         self._line = line
         self._status: int | None = None
         self._finished = False
+        self._on_signal: Callable[[], object] = _end_at_once
+        self._on_end: Callable[[], object] = _end_at_once
 
     def fileno(self) -> int:
         """Return the descriptor that can be read from when the front says something, or has ended."""
@@ -96,22 +99,42 @@ class Front:
             raise FrontGoneError("the front has ended")
         self._status = int(said[1:])
 
-    def next_stop(self) -> None:
-        """Wait until the front was sent a signal that stops a call; a FrontGoneError if it has ended.
+    def follow(self) -> None:
+        """Have this process, which runs a call, end with the front from now on: a thread listens to it.
 
-        Meanwhile it reports to the front every few seconds that the call goes on.
+        It reports to the front every few seconds that the call goes on. A process that cannot even say that is ended by the
+        kernel when the front has given it up.
         """
+        from threading import Thread  # a hook that starts by itself loads this module
+
+        end_when_given_up()
         self._line.settimeout(_ALIVE)
-        said = b""
-        while not said:
+        Thread(target=self._follow, name="byleave-front", daemon=True).start()
+
+    def pass_signals(self, on_signal: Callable[[], object], on_end: Callable[[], object]) -> None:
+        """Have one function called for each signal that would stop the call, and the other when the front has ended.
+
+        Before this, a signal ends the front, as it ends a command that runs by itself and does not listen yet.
+        """
+        self._on_signal, self._on_end = on_signal, on_end
+        self._say_alive()
+
+    def _follow(self) -> None:
+        while self._hears_signal():
+            self._on_signal()
+        if not self._finished:
+            self._on_end()
+
+    def _hears_signal(self) -> bool:
+        """Wait for what the front says; return whether it was a signal, not its end."""
+        while True:
             try:
-                said = self._line.recv(_LONGEST) or b"X"
+                return self._line.recv(_LONGEST).startswith(b"S")
             except TimeoutError:
+                end_when_given_up()
                 self._say_alive()
             except OSError:
-                said = b"X"
-        if not said.startswith(b"S"):
-            raise FrontGoneError("the front has ended")
+                return False
 
     def _say_alive(self) -> None:
         try:  # noqa: SIM105 -- a hook that starts by itself loads this, and contextlib takes a while
@@ -130,6 +153,17 @@ class Front:
             finally:
                 self._line.settimeout(None)
         return _UNKNOWN if self._status is None else self._status
+
+
+def end_when_given_up() -> None:
+    """Have the kernel end this process once a front that has heard nothing from it since now has given up."""
+    import signal  # a hook that starts by itself loads this module
+
+    signal.setitimer(signal.ITIMER_REAL, _GIVEN_UP)
+
+
+def _end_at_once() -> NoReturn:
+    os._exit(1)
 
 
 class _Answered:

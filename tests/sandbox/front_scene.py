@@ -299,10 +299,25 @@ def reported(process: subprocess.Popen[bytes], feed: bytes = b"typed") -> dict[s
 def key_of(package: str, programs: str, packages: str | None = None) -> str:
     """Return the name of the socket for a process like this one."""
     lines = [VERSION, package, programs, packages or os.path.dirname(package), f"{os.geteuid()} {os.getegid()}"]
-    lines += [os.readlink(f"/proc/self/ns/{name}") for name in ("mnt", "user", "pid", "net")]
+    spaces = ["mnt", "user", "pid", "net", "ipc", "uts", "cgroup", "time", "pid_for_children", "time_for_children"]
+    lines += [os.readlink(f"/proc/self/ns/{name}") for name in spaces if os.path.lexists(f"/proc/self/ns/{name}")]
     status = Path("/proc/self/status").read_text().splitlines()
-    for name in ("NoNewPrivs", "Seccomp", "Seccomp_filters", "Groups", "CapEff"):
+    for name in [
+        "NoNewPrivs",
+        "Seccomp",
+        "Seccomp_filters",
+        "Groups",
+        "CapEff",
+        "CapPrm",
+        "CapInh",
+        "CapBnd",
+        "CapAmb",
+    ]:
         lines += [line for line in status if line.startswith(f"{name}:")]
+    try:
+        lines += [Path("/proc/self/attr/current").read_text()]
+    except OSError:
+        lines += [""]
     root = Path("/").stat()
     lines += [f"{root.st_dev} {root.st_ino}", Path("/proc/self/limits").read_text()]
     value = 0x6C62272E07BB014262B821756295C58D  # FNV-1a with 128 bits

@@ -178,6 +178,7 @@ COLD_VARIABLES = {
     "latin 1": {"LC_ALL": "de_DE.ISO-8859-1"},
     "latin 1 for letters": {"LC_ALL": "", "LC_CTYPE": "de_DE@euro", "LANG": "C.UTF-8"},
     "latin 1 by default": {"LC_ALL": "", "LC_CTYPE": "", "LANG": "en_US"},
+    "a library that Python is started with": {"LD_PRELOAD": "libc.so.6"},
 }
 SERVED_VARIABLES = {
     "on": {"BYLEAVE_SERVICE": "on"},
@@ -188,6 +189,7 @@ SERVED_VARIABLES = {
     "no locale": {"LC_ALL": ""},
     "Python variables that an isolated one ignores": {"PYTHONPATH": "/x", "PYTHONHOME": "/y"},
     "CI": {"CI": "true"},
+    "no library": {"LD_PRELOAD": "", "LD_AUDIT": ""},
 }
 
 
@@ -213,6 +215,17 @@ def test_a_variable_that_changes_python_makes_a_command_cold(served: Scene, name
     served.variables[name] = "1"
     plain = [sys.executable, str(served.package / "__main__.py"), *CHECK]
     reported(served.start(cold=plain))
+    assert served.nobody_came()
+
+
+@pytest.mark.parametrize("name", ["LD_LIBRARY_PATH", "OPENSSL_CONF"])
+@pytest.mark.parametrize("command", ["run", "call"])
+def test_a_variable_that_changes_how_connections_are_made_makes_a_command_cold(
+    served: Scene, name: str, command: str
+) -> None:
+    """The service answers the network requests of a sandbox and of a tool, with libraries that it has loaded."""
+    served.variables[name] = "/elsewhere"
+    served.run_cold(*COMMANDS[command])
     assert served.nobody_came()
 
 

@@ -301,11 +301,23 @@ def test_a_signal_is_passed_on_to_a_call(served: Scene, number: signal.Signals) 
     process = served.start(*COMMANDS["call"])
     talk = served.accept()
     talk.until_go()
+    talk.send(b"B")
     eventually(lambda: _is_blocked(process.pid, number))
     process.send_signal(number)
     assert talk.receive().body == b"S%d" % number
     talk.send(b"X130")
     assert ended(process, talk) == (130, b"", b"")
+
+
+def test_a_signal_before_a_call_listens_ends_the_front(served: Scene) -> None:
+    """As it ends a command that runs by itself: else it would be a signal that a call without any handler ignores."""
+    process = served.start(*COMMANDS["call"])
+    talk = served.accept()
+    talk.until_go()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == -signal.SIGTERM
+    assert talk.is_ended()
+    talk.let_go()
 
 
 def _is_blocked(process: int, number: signal.Signals) -> bool:

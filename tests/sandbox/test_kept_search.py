@@ -11,7 +11,13 @@ import pytest
 
 from byleave.sandbox.plan import directory_watch, private_files
 from byleave.sandbox.plan.directory_watch import DirectoryWatch, mounts_below, read_mounts
-from byleave.sandbox.plan.private_files import forget_search, keep_search, system_secrets, take_missed_search
+from byleave.sandbox.plan.private_files import (
+    forget_search,
+    keep_search,
+    system_secrets,
+    take_missed_search,
+    use_search_once,
+)
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root writes among the system's files")
 
@@ -38,7 +44,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
+def place(system_files_alone: None) -> Iterator[Path]:
     """A directory in /usr/local/share, and beside it, where the search does not look, what may come into it."""
     with tempfile.TemporaryDirectory(prefix="byleave-test-", dir="/usr/local/share") as made:
         base = Path(made)
@@ -111,6 +117,34 @@ def test_a_search_does_not_count_for_long(searched: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(private_files, "_KEPT_FOR", 0.0)
     assert system_secrets(0) == ()
     assert take_missed_search()
+
+
+@as_root
+def test_a_process_that_goes_on_for_long_uses_a_search_once(searched: Path) -> None:
+    use_search_once()
+    assert system_secrets(0) == ()
+    assert private_files._kept.watch is None  # noqa: SLF001 -- others need the watches
+    (searched / "key").touch(mode=0o600)
+    assert {each.path for each in system_secrets(0)} == {str(searched / "key")}
+    assert not take_missed_search()
+
+
+@as_root
+def test_a_search_that_leads_through_a_link_is_not_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some systems have /usr/local as a link: a watch on the link says nothing of what is in the directory."""
+    link = place.parent / "link"
+    link.symlink_to(place.name)
+    monkeypatch.setattr(private_files, "_WHOLE", (str(link),))
+    monkeypatch.setattr(private_files, "_ABOVE", (str(place.parent),))
+    monkeypatch.setattr(private_files, "_PARTLY", str(link))
+    monkeypatch.setattr(private_files, "_FRESH", -1.0)
+    monkeypatch.setattr(private_files, "_kept", private_files._KeptSearch())  # noqa: SLF001 -- as in a new process
+    keep_search()
+    (place / "key").touch(mode=0o600)
+    try:
+        assert {each.path for each in system_secrets(0)} == {str(link / "key")}
+    finally:
+        forget_search()
 
 
 @as_root

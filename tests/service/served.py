@@ -87,7 +87,7 @@ class TestService:
             if said != b"A":
                 raise RefusedError(said.decode())
             go(line, streams)
-            told = line.recv(100)
+            told = last_word(line)
             code = int(told[1:]) if told.startswith(b"X") else None
             return Served(code, *taken())
 
@@ -102,6 +102,13 @@ class TestService:
 def go(line: socket.socket, streams: Sequence[int]) -> None:
     """Say that the service may go on, with these streams."""
     socket.send_fds(line, [b"G"], streams)
+
+
+def last_word(line: socket.socket) -> bytes:
+    """Return what the service says but for that a call goes on."""
+    while (said := line.recv(100)) == b"B":
+        pass
+    return said
 
 
 def request_bytes(cold: Sequence[str], env: Mapping[str, str]) -> bytes:

@@ -37,7 +37,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestService]:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> HookScene:
+def scene(tmp_path: Path, system_files: int) -> HookScene:
     scene = HookScene.build(tmp_path.resolve(), RULES)
     for name in ("here", "there"):
         (scene.root / name).mkdir()
@@ -88,6 +88,7 @@ def test_a_rule_that_is_written_right_before_a_run_counts(running: TestService, 
 
 
 @needs_sandbox
+@pytest.mark.usefixtures("system_files_alone")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root writes among the system's files")
 def test_a_private_file_of_the_system_that_comes_right_before_a_run_is_not_read(
     running: TestService, scene: HookScene

@@ -1,21 +1,31 @@
 """`byleave call` through the service: the same outcome, the caller's signals, and an end with the caller."""
 
 import os
+import re
 import signal
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from byleave import caller
+from byleave.cli.arguments import read_arguments
+from byleave.cli.call_command import CallRunner
+from byleave.cli.commands import COMMON, ROOT
 from byleave.cli.terminal import ancestors
+from byleave.core.self_protection import holds_in_sandbox, is_door
+from byleave.policy.dirs import find_homes
+from byleave.policy.load import Workspace
 from byleave.service.protocol import is_served
+from byleave.toolhost.outcome import CancelledOutcome
 from command import byleave
 from hooks.hook_scene import HookScene
 from sandbox.machine import needs_sandbox
 from sandbox.session_scene import eventually
-from service.served import PATIENCE, RefusedError, TestService, capturing, go, service
+from service.served import PATIENCE, RefusedError, TestService, capturing, go, last_word, service
 
 pytestmark = needs_sandbox
 
@@ -100,16 +110,28 @@ def test_a_call_ends_as_it_does_by_itself(words: tuple[str, ...], running: TestS
     assert (alone.code == 0) == (words in CALLS[:3])
 
 
-def test_a_signal_of_the_front_cancels_the_call(running: TestService, scene: HookScene) -> None:
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_signals_of_the_front_cancel_the_call(times: int, running: TestService, scene: HookScene) -> None:
     words = running.cold("call", "plain", '{"stays": true}', "--no-input", "-q")
     with running.connect() as line, capturing(b"") as (streams, taken):
         running.send(line, words, cwd=scene.root, env=variables(scene))
         assert line.recv(100) == b"A"
         go(line, streams)
         eventually((scene.root / "src" / "beat").exists)
-        line.send(b"S%d" % signal.SIGTERM)
-        assert line.recv(100) == b"X130"
-        assert "cancelled" in taken()[1]
+        for _ in range(times):
+            line.send(b"S%d" % signal.SIGTERM)
+        assert last_word(line) == b"X130"  # also the third time, when it exits at once
+        assert times > 1 or "cancelled" in taken()[1]
+
+
+def test_a_call_that_is_stopped_before_it_begins_starts_nothing(scene: HookScene) -> None:
+    workspace = Workspace(str(scene.root), homes=find_homes({"HOME": str(scene.home)}))
+    given = read_arguments(ROOT, COMMON, ["call", "plain", "--no-input", "-q"])
+    runner = CallRunner(given, workspace, workspace.load(), "plain", {})
+    runner._stop()  # noqa: SLF001 -- as a signal does
+    assert isinstance(runner.run({"reads": "src/plain.txt"}), CancelledOutcome)
+    runner.__exit__()
+    assert list(scene.records()) == []
 
 
 def test_a_call_ends_with_its_front(running: TestService, scene: HookScene) -> None:
@@ -129,16 +151,61 @@ def test_a_call_ends_with_its_front(running: TestService, scene: HookScene) -> N
     eventually(is_over)
 
 
-def test_a_front_hears_that_a_long_call_goes_on(running: TestService, scene: HookScene) -> None:
-    words = running.cold("call", "plain", '{"stays": true}', "--no-input", "-q")
-    with running.connect() as line, capturing(b"") as (streams, _taken):
-        running.send(line, words, cwd=scene.root, env=variables(scene))
-        assert line.recv(100) == b"A"
-        go(line, streams)
-        line.settimeout(PATIENCE)
+@contextmanager
+def followed(work: Callable[[caller.Front], object]) -> Iterator[tuple[socket.socket, int]]:
+    """Lend the front's end of a connection to a process that does some work for it, and a descriptor of the process."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(PATIENCE)
+    child = os.fork()
+    if child == 0:
+        try:
+            ours.close()
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            front = caller.Front(theirs, os.getpid())
+            front.follow()
+            work(front)
+        finally:
+            os._exit(99)
+    theirs.close()
+    with ours:
+        yield ours, child
+
+
+def code_of(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_front_hears_that_a_long_call_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller, "_ALIVE", 0.05)
+    monkeypatch.setattr(caller, "_GIVEN_UP", 1.0)
+    with followed(lambda _front: time.sleep(PATIENCE)) as (line, child):
+        for _ in range(30):  # for longer than a front waits
+            assert line.recv(100) == b"B"
+    assert code_of(child) == 1
+
+
+def test_a_call_that_hangs_before_it_begins_ends_with_its_front() -> None:
+    with followed(lambda _front: time.sleep(PATIENCE)) as (line, child):
+        line.close()
+        assert code_of(child) == 1
+
+
+def test_a_call_that_cannot_even_say_that_it_goes_on_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some code of Python's lets no other thread run."""
+    monkeypatch.setattr(caller, "_GIVEN_UP", 0.2)
+    with followed(lambda _front: re.match("(a|a)*b", "a" * 60)) as (_line, child):
+        assert code_of(child) == -signal.SIGALRM
+
+
+def test_a_front_passes_signals_on_from_the_first_word_on() -> None:
+    def work(front: caller.Front) -> None:
+        front.pass_signals(lambda: os._exit(3), lambda: os._exit(4))
+        time.sleep(PATIENCE)
+
+    with followed(work) as (line, child):
         assert line.recv(100) == b"B"
-        line.send(b"S%d" % signal.SIGINT)
-        assert line.recv(100) == b"X130"
+        line.send(b"S15")
+        assert code_of(child) == 3
 
 
 def test_a_caller_with_a_smaller_share_of_the_machine_runs_its_call_itself(
@@ -161,6 +228,13 @@ def test_what_reads_a_stream_of_calls_is_not_served() -> None:
     assert is_served(["call", "tool", "--no-input"])
     assert not is_served(["call", "tool", "--keep"])
     assert not is_served(["call", "tool", "--schema"])
+
+
+def test_what_a_tool_starts_below_the_service_is_no_person(running: TestService) -> None:
+    """A tool without a sandbox must not consent to anything: above it is the service, not `byleave call`."""
+    argv = Path(f"/proc/{running.process.pid}/cmdline").read_text().split("\0")[:-1]
+    assert is_door(argv)
+    assert holds_in_sandbox(argv)
 
 
 def test_an_agent_above_the_front_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

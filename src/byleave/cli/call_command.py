@@ -18,7 +18,7 @@ from threading import Event, Lock, Thread
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from byleave.caller import FrontGoneError, front
+from byleave.caller import front, leave
 from byleave.cli.mount_command import mount_first
 from byleave.cli.output import complain, say, say_json, say_verbose, warn
 from byleave.cli.terminal import TerminalAsker, ask_person, may_ask, started_by_agent
@@ -49,9 +49,8 @@ from byleave.toolhost.outcome import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-    from typing import Any, Self
+    from typing import Any, NoReturn, Self
 
-    from byleave.caller import Front
     from byleave.cli.arguments import ParsedArguments
     from byleave.guard.evaluation import Asker, Question
     from byleave.policy.live_policy import LivePolicy
@@ -222,10 +221,13 @@ class CallRunner:
     def run(self, arguments: dict[str, Any]) -> Outcome:
         """Run one call, and return its outcome. The user answers the tool's questions, if there is a terminal."""
         self._cancel = Deadline()
-        if self._signals:
-            self._cancel.cancel()
+        if self._is_stopped():  # it has not begun, and does not
+            return CancelledOutcome()
         outcome = self._run(arguments)
-        return CancelledOutcome() if self._signals and not isinstance(outcome, StateOutcome) else outcome
+        return CancelledOutcome() if self._is_stopped() and not isinstance(outcome, StateOutcome) else outcome
+
+    def _is_stopped(self) -> bool:
+        return self._signals > 0
 
     def _run(self, arguments: dict[str, Any]) -> Outcome:
         self._guard.policy.look_again()
@@ -338,7 +340,7 @@ class CallRunner:
         Thread(target=self._watch, args=(reading,), name="byleave-signals", daemon=True).start()
         asking = front()
         if asking is not None:
-            Thread(target=self._watch_front, args=(asking,), name="byleave-front", daemon=True).start()
+            asking.pass_signals(self._stop, self._end_with_front)
 
     def _watch(self, reading: int) -> None:
         while received := os.read(reading, 64):
@@ -346,19 +348,12 @@ class CallRunner:
                 if number in _STOPPING:
                     self._stop()
 
-    def _watch_front(self, asking: Front) -> None:
-        """Have the signals of the front stop the call, and its end end it."""
-        try:
-            while True:
-                asking.next_stop()
-                self._stop()
-        except FrontGoneError:
-            if asking.is_finished:
-                return
-            self._stop()
-            self._host.end()
-            sleep(_LAST_WORDS)  # what is written now has no reader: it must not keep us
-            os._exit(EXIT_CODES[CancelledOutcome])
+    def _end_with_front(self) -> NoReturn:
+        """End the call, whose caller has ended."""
+        self._stop()
+        self._host.end()
+        sleep(_LAST_WORDS)  # what is written now has no reader: it must not keep us
+        os._exit(EXIT_CODES[CancelledOutcome])
 
     def _stop(self) -> None:
         """Cancel the call; the second time, end it at once; the third time, exit.
@@ -373,7 +368,7 @@ class CallRunner:
         elif self._signals == 2:
             self._host.end()
         else:
-            os._exit(EXIT_CODES[CancelledOutcome])
+            leave(EXIT_CODES[CancelledOutcome])
 
 
 def _nothing(_number: int, _frame: object) -> None:

@@ -24,6 +24,7 @@ GUARDED_COMMANDS = frozenset(
 DOORS = frozenset({"acp", "mcp", "hook", "run", "call"})
 OUTSIDE = "outside"
 _FRONT = "front-"  # the native front begins so, and starts the command that stands behind it
+_SERVICE = "/byleave/service/__main__.py"
 TICKET_FLAG = "--ticket"  # of `run`: written by a hook or the ACP proxy into a call that they change, by nothing else
 ADD_FLAG = "--add"  # of `check`: writes the rule that it suggests into the user's own file
 HOW_TO_ASK = (
@@ -55,14 +56,14 @@ _END = ";"
 
 
 def is_door(argv: Sequence[str]) -> bool:
-    """Whether this is byleave standing between an agent or a tool and the machine."""
-    return any(word in DOORS for words in _own_words(argv) for word in words)
+    """Whether this is byleave, its front or its service, standing between an agent or a tool and the machine."""
+    return _is_service(argv) or any(word in DOORS for words in _own_words(_behind_front(argv)) for word in words)
 
 
 def holds_in_sandbox(argv: Sequence[str]) -> bool:
     """Whether this is byleave, and what it starts runs in a sandbox."""
-    words = [word for own in _own_words(argv) for word in own]
-    return not {"run", "call", "mcp"}.isdisjoint(words) or {"acp", "--sandbox"}.issubset(words)
+    words = [word for own in _own_words(_behind_front(argv)) for word in own]
+    return _is_service(argv) or not {"run", "call", "mcp"}.isdisjoint(words) or {"acp", "--sandbox"}.issubset(words)
 
 
 def changes_trust(argv: Words) -> bool:
@@ -120,6 +121,18 @@ def _own_words(argv: Words) -> Iterator[Words]:
         yield argv[1:]
     elif _name(argv).startswith(_PYTHONS):
         yield from _python_words(argv)
+
+
+def _behind_front(argv: Sequence[str]) -> Sequence[str]:
+    """Return the command that the native front was given; anything else as it is."""
+    if not _name(argv).startswith(_FRONT):
+        return argv
+    return argv[3:] if list(argv[1:2]) == ["--service"] else argv[1:]
+
+
+def _is_service(argv: Sequence[str]) -> bool:
+    """Whether this is a process of the resident service: the tools of calls run below it."""
+    return _name(argv).startswith(_PYTHONS) and any(word.endswith(_SERVICE) for word in argv[1:])
 
 
 def _python_words(argv: Words) -> Iterator[Words]:

@@ -14,6 +14,7 @@ import os
 import signal
 import stat
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from byleave.errors import StateError
@@ -30,7 +31,13 @@ _PEER_HANDLE = 77  # SO_PEERPIDFD of asm-generic/socket.h: a descriptor of the p
 _LARGEST_STAT = 4096
 _PEER = 12  # bytes of SO_PEERCRED: process, user, group
 _NAMESPACES = ("mnt", "user", "pid", "net")
-_FACTS = (b"NoNewPrivs:", b"Seccomp:", b"Seccomp_filters:", b"Groups:", b"CapEff:")
+_OTHER_NAMESPACES = ("ipc", "uts", "cgroup", "time", "pid_for_children", "time_for_children")  # not of every kernel
+_FACTS = (
+    *(b"NoNewPrivs:", b"Seccomp:", b"Seccomp_filters:", b"Groups:"),
+    *(b"CapEff:", b"CapPrm:", b"CapInh:", b"CapBnd:", b"CapAmb:"),
+)
+_GET_DISK_PRIORITY = {"x86_64": 252, "aarch64": 31}  # ioprio_get, which the C library has no function for
+_PROCESS = 1  # IOPRIO_WHO_PROCESS
 _OFFSET, _PRIME = 0x6C62272E07BB014262B821756295C58D, 0x1000000000000000000013B  # FNV-1a, 128 bits
 _ALL_BITS = (1 << 128) - 1
 _OWN_ONLY = 0o700
@@ -76,13 +83,21 @@ def inside(directory: int, name: str) -> str:
 def facts_of(process: int | str = "self") -> tuple[bytes, ...]:
     """Return what a process may see and do, as far as the kernel says; an OSError if it has ended."""
     links = [os.fsencode(os.readlink(f"/proc/{process}/ns/{name}")) for name in _NAMESPACES]
+    for name in _OTHER_NAMESPACES:
+        with suppress(FileNotFoundError):
+            links.append(os.fsencode(os.readlink(f"/proc/{process}/ns/{name}")))
     with open(f"/proc/{process}/status", "rb") as file:
         lines = file.read().split(b"\n")
     root = os.stat(f"/proc/{process}/root")
     with open(f"/proc/{process}/limits", "rb") as file:  # what is forked from a service has the service's
         limits = file.read()
     rights = [line for fact in _FACTS for line in lines if line.startswith(fact)]
-    return (*links, *rights, b"%d %d" % (root.st_dev, root.st_ino), limits)
+    return (*links, *rights, _label(process), b"%d %d" % (root.st_dev, root.st_ino), limits)
+
+
+def _label(process: int | str) -> bytes:
+    """Return what AppArmor, SELinux or another module of the kernel holds a process by; nothing if there is none."""
+    return first_bytes(f"/proc/{process}/attr/current", _LARGEST_STAT)
 
 
 def share_of(process: int | str = "self") -> tuple[object, ...]:
@@ -97,7 +112,16 @@ def share_of(process: int | str = "self") -> tuple[object, ...]:
     with open(f"/proc/{process}/status", "rb") as file:
         allowed = [line for line in file.read().split(b"\n") if line.startswith((b"Cpus_allowed:", b"Mems_allowed:"))]
     number = 0 if process == "self" else int(process)
-    return groups, spared, *allowed, os.sched_getscheduler(number), os.getpriority(os.PRIO_PROCESS, number)
+    turns = os.sched_getscheduler(number), os.sched_getparam(number).sched_priority
+    return groups, spared, *allowed, *turns, os.getpriority(os.PRIO_PROCESS, number), _disk_priority(number)
+
+
+def _disk_priority(process: int) -> int:
+    """Return the priority of a process for disks, as the kernel encodes it; -1 where that is not known."""
+    import ctypes
+
+    call = _GET_DISK_PRIORITY.get(os.uname().machine)
+    return -1 if call is None else int(ctypes.CDLL(None).syscall(call, _PROCESS, process))
 
 
 def context_key(package: str, python: str, packages: str) -> str:

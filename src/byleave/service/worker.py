@@ -31,12 +31,12 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from byleave.caller import Front, FrontGoneError, answer_for, leave
+from byleave.caller import Front, FrontGoneError, answer_for, end_when_given_up, leave
 from byleave.policy.dirs import UserDirs
 from byleave.policy.load import Workspace, made_up_layers, take_loads
 from byleave.sandbox.linux.backends import keep_tried, take_tried
 from byleave.sandbox.plan.build import rehearse_plan
-from byleave.sandbox.plan.private_files import forget_search, keep_search, take_missed_search
+from byleave.sandbox.plan.private_files import forget_search, keep_search, take_missed_search, use_search_once
 from byleave.service.directory import caller_of, peer_of, share_of
 from byleave.service.page_copies import copy_pages
 from byleave.service.protocol import (
@@ -69,6 +69,7 @@ _CHECK_LIMIT = 30.0  # seconds for `check`, which is at work all that time
 MOST_AT_ONCE = 64  # processes that answer, apart from those of running commands
 _NAP = 1.0
 _RENEWED = 30.0  # seconds after which the system's private files are searched for again, between two requests
+_UNKEPT = 60.0  # seconds without another search where the last one could not be kept
 _OFTEN, _RECENT = 3, 60.0  # requests, and within how many seconds
 _PLAIN_LOCALES = ("C", "POSIX")
 _BETTER_LOCALES = ("C.UTF-8", "C.utf8", "UTF-8")  # in this order
@@ -97,6 +98,7 @@ class Worker:
         self._next_at = 0.0  # when the next waiting process is to be there, 0 for not before a request comes
         self._recent: deque[float] = deque(maxlen=_OFTEN)  # when the last requests came
         self._searches = False  # whether there are requests that need the system's private files
+        self._search_at = 0.0  # when it is worth trying, after what was found could not be kept
 
     def run(self) -> None:
         """Have requests answered until the server closes the socket."""
@@ -183,7 +185,11 @@ class Worker:
 
     def _search(self, *, unless_younger: float) -> None:
         """Search for the system's private files, so that the next request need not."""
+        if time.monotonic() < self._search_at:
+            return
         self._searches = keep_search(unless_younger=unless_younger)
+        if not self._searches:
+            self._search_at = time.monotonic() + _UNKEPT
         _settle()
 
 
@@ -234,9 +240,10 @@ class _ServedProcess:
         if word != GO or len(streams) != STREAMS:  # it has given up, and runs the command itself
             os._exit(0)
         line.settimeout(None)
-        answer_for(_ReportingFront(line, parent, self))
+        front = _ReportingFront(line, parent, self)
+        answer_for(front)
         _take_over(request, streams)
-        self._run_command(command)
+        self._run_command(command, front)
 
     def _is_asked(self) -> bool:
         waiting = select.poll()
@@ -275,14 +282,18 @@ class _ServedProcess:
         finally:
             os.close(descriptor)
 
-    def _run_command(self, command: tuple[bool, tuple[str, ...]]) -> NoReturn:
+    def _run_command(self, command: tuple[bool, tuple[str, ...]], front: Front) -> NoReturn:
         by_hook, words = command
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         if words[0] == "check":
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, _CHECK_LIMIT)
+        elif words[0] == "run":
+            end_when_given_up()
         elif words[0] == "call":
             gc.enable()  # it may take long
-            self.runs()
+            self._report(_RUNS)
+            use_search_once()
+            front.follow()
         try:
             code = self._answer(by_hook, list(words))
         except FrontGoneError:
@@ -336,6 +347,7 @@ class _ReportingFront(Front):
 
     def launch(self, *given: Any, **named: Any) -> tuple[int, int]:
         started = super().launch(*given, **named)
+        signal.setitimer(signal.ITIMER_REAL, 0)  # it has heard from us, and waits for the program
         self._process.runs()
         return started
 

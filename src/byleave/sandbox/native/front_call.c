@@ -4,6 +4,7 @@
  *     S  this signal came                      ->
  *                                              <-   B  it goes on         X  exit with this code
  *
+ * Until the first B a signal ends us, as it would end the command before it has anything to stop: then nothing is run.
  * A call may take as long as the tool host lets it, but a process that does not say so any more has come to a stop.
  * If we end, the connection ends, and the call with it.
  */
@@ -44,14 +45,11 @@ static int pass_signals(int connection, int signals)
 void attend_call(int connection, struct message *message)
 {
 	sigset_t stopping;
-	int signals = stopping_signals(&stopping);
-	struct pollfd watched[] = {{.fd = connection, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+	struct pollfd watched[] = {{.fd = connection, .events = POLLIN}, {.fd = -1, .events = POLLIN}};
 
-	if (signals < 0) /* then they end us, and with us the call */
-		sigprocmask(SIG_UNBLOCK, &stopping, NULL);
 	for (long until = now() + OTHERS_WITHIN, left; (left = until - now()) > 0;) {
 		watched[0].revents = 0;
-		if (poll(watched, signals < 0 ? 1 : 2, (int)left) < 0 && errno != EINTR)
+		if (poll(watched, 2, (int)left) < 0 && errno != EINTR)
 			return;
 		int got = watched[0].revents ? receive(connection, message) : 0;
 		if (got > 0)
@@ -60,7 +58,12 @@ void attend_call(int connection, struct message *message)
 			return;
 		if (got > 0)
 			until = now() + OTHERS_WITHIN;
-		if (signals >= 0 && pass_signals(connection, signals) < 0)
+		if (got > 0 && watched[1].fd < 0) {
+			watched[1].fd = stopping_signals(&stopping);
+			if (watched[1].fd < 0) /* then they end us, and with us the call */
+				sigprocmask(SIG_UNBLOCK, &stopping, NULL);
+		}
+		if (watched[1].fd >= 0 && pass_signals(connection, watched[1].fd) < 0)
 			return;
 	}
 }

@@ -333,6 +333,22 @@ static int is_utf8(const char *locale)
 	return 0;
 }
 
+/* Whether a variable changes what the loader or the libraries of a Python that starts do, which the service's has done. */
+static int changes_libraries(const struct command *command, const char *variable)
+{
+	static const char *const all[] = {"LD_PRELOAD=", "LD_AUDIT="};
+	static const char *const network[] = {"LD_LIBRARY_PATH=", "OPENSSL_CONF=", "OPENSSL_MODULES="};
+	int speaks = command->kind == RUN || command->kind == CALL;
+
+	for (int each = 0; each < 2; each++)
+		if (begins(variable, all[each]) && variable[strlen(all[each])])
+			return 1;
+	for (int each = 0; speaks && each < 3; each++)
+		if (begins(variable, network[each]) && variable[strlen(network[each])])
+			return 1;
+	return 0;
+}
+
 /* Look at every variable once: whether one of them makes the command cold, and how long they are. */
 static int has_cold_variable(struct command *command)
 {
@@ -355,7 +371,7 @@ static int has_cold_variable(struct command *command)
 				is_harmless |= begins(text, harmless[each]);
 			cold |= !is_harmless;
 		}
-		cold |= strcmp(text, "BYLEAVE_SERVICE=off") == 0;
+		cold |= strcmp(text, "BYLEAVE_SERVICE=off") == 0 || changes_libraries(command, text);
 		if (begins(text, "CI=") && text[3] && strcmp(text + 3, "false") != 0 && strcmp(text + 3, "0") != 0)
 			command->autostart = 0;
 	}

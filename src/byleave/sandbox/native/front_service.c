@@ -111,12 +111,20 @@ static void mix_users(void)
 
 static int mix_namespaces(void)
 {
-	static const char *const paths[] = {
-		"/proc/self/ns/mnt", "/proc/self/ns/user", "/proc/self/ns/pid", "/proc/self/ns/net"};
+	static const struct {
+		const char *path;
+		int optional; /* not of every kernel, or not there before the first child */
+	} names[] = {{"/proc/self/ns/mnt", 0},		    {"/proc/self/ns/user", 0},
+		     {"/proc/self/ns/pid", 0},		    {"/proc/self/ns/net", 0},
+		     {"/proc/self/ns/ipc", 1},		    {"/proc/self/ns/uts", 1},
+		     {"/proc/self/ns/cgroup", 1},	    {"/proc/self/ns/time", 1},
+		     {"/proc/self/ns/pid_for_children", 1}, {"/proc/self/ns/time_for_children", 1}};
 	char link[64];
 
-	for (size_t each = 0; each < sizeof paths / sizeof paths[0]; each++) {
-		ssize_t length = readlink(paths[each], link, sizeof link);
+	for (size_t each = 0; each < sizeof names / sizeof names[0]; each++) {
+		ssize_t length = readlink(names[each].path, link, sizeof link);
+		if (length < 0 && errno == ENOENT && names[each].optional)
+			continue;
 		if (length <= 0 || (size_t)length == sizeof link)
 			return -1;
 		mix_line(link, (size_t)length);
@@ -150,8 +158,9 @@ static int mix_rights(void)
 	static const struct {
 		const char *name;
 		int optional; /* of a kernel that does not know it yet */
-	} lines[] = {{"NoNewPrivs:", 0}, {"Seccomp:", 0}, {"Seccomp_filters:", 1}, {"Groups:", 0}, {"CapEff:", 0}};
-	static char status[1 << 14];
+	} lines[] = {{"NoNewPrivs:", 0}, {"Seccomp:", 0}, {"Seccomp_filters:", 1}, {"Groups:", 0}, {"CapEff:", 0},
+		     {"CapPrm:", 0},	 {"CapInh:", 0},  {"CapBnd:", 0},	   {"CapAmb:", 0}};
+	static char status[1 << 14], label[1 << 12];
 	ssize_t length = read_all("/proc/self/status", status, sizeof status - 1);
 
 	if (length <= 0)
@@ -166,6 +175,9 @@ static int mix_rights(void)
 		else if (!lines[each].optional)
 			return -1;
 	}
+	/* What AppArmor, SELinux or another module of the kernel holds us by; nothing if there is none. */
+	length = read_all("/proc/self/attr/current", label, sizeof label);
+	mix_line(label, length > 0 ? (size_t)length : 0);
 	return 0;
 }
 

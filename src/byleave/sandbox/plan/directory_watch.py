@@ -96,6 +96,9 @@ class DirectoryWatch:
         watch = cls(descriptor, most)
         for place in places:
             watch.add(place)
+        if any(os.path.realpath(place) != place for place in places):  # what it leads to is not what is watched
+            watch.close()
+            return None
         return watch
 
     def add(self, path: str) -> None:

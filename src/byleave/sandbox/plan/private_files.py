@@ -71,6 +71,8 @@ class _KeptSearch(Struct):
     mounts: bytes = b""
     since: float = 0.0
     missed: bool = False
+    once: bool = False  # it is let go of after the first look
+    looked: bool = False  # ... which was made
 
 
 _kept = _KeptSearch()
@@ -107,6 +109,11 @@ def forget_search() -> None:
         _kept.watch = None
 
 
+def use_search_once() -> None:
+    """Let go of what is kept after the next look at it: for a process that goes on for long after it."""
+    _kept.once = True
+
+
 def take_missed_search() -> bool:
     """Return whether a search had to be made because none was kept, or something had changed; then forget that."""
     missed, _kept.missed = _kept.missed, False
@@ -114,10 +121,13 @@ def take_missed_search() -> bool:
 
 
 def _recalled(uid: int) -> tuple[PathGrant, ...] | None:
-    if _holds(uid):
-        return _kept.found
-    _kept.missed = True
-    return None
+    found = _kept.found if _holds(uid) else None
+    if found is None and not _kept.looked:
+        _kept.missed = True
+    if _kept.once:
+        _kept.looked = True
+        forget_search()
+    return found
 
 
 def _holds(uid: int) -> bool:
