@@ -260,6 +260,14 @@ CASES: dict[str, tuple[list[Tree], list[tuple[str, str, str]]]] = {
         [("shadowed", "note", "f.toml:1")],
     ),
     "files": ([{"allow": {"path": "**"}}, {"deny": {"path": "a/**"}}], [("shadowed", "error", "f.toml:1")]),
+    "a deny of a whole directory, which the allow is not about": (
+        [{"allow": {"path": "?/b"}}, {"deny": {"path": "a/b"}}],
+        [],
+    ),
+    "the same of files alone": (
+        [{"allow": {"path": "?/b"}}, {"deny": {"path": "a/b", "ops": ["read", "update"]}}],
+        [("shadowed", "error", "f.toml:1")],
+    ),
     "kinds that exclude each other": ([{"deny": {**GIT, "path": "a"}}], [("no_effect", "warning", "f.toml:0")]),
     "an agent's own": ([{"allow": {**GIT, "agent": "codex"}}, {"deny": PUSH}], []),
     "for one agent, behind all": (
