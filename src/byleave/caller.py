@@ -102,8 +102,8 @@ class Front:
     def follow(self) -> None:
         """Have this process, which runs a call, end with the front from now on: a thread listens to it.
 
-        It reports to the front every few seconds that the call goes on. A process that cannot even say that is ended by the
-        kernel when the front has given it up.
+        It reports to the front every few seconds that the call goes on. A process that cannot even say that is ended by
+        the kernel when the front has given it up.
         """
         from threading import Thread  # a hook that starts by itself loads this module
 

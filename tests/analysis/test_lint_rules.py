@@ -259,6 +259,14 @@ CASES: dict[str, tuple[list[Tree], list[tuple[str, str, str]]]] = {
         [("shadowed", "note", "f.toml:1")],
     ),
     "files": ([{"allow": {"path": "**"}}, {"deny": {"path": "a/**"}}], [("shadowed", "error", "f.toml:1")]),
+    "a deny of a whole directory, which the allow is not about": (
+        [{"allow": {"path": "?/b"}}, {"deny": {"path": "a/b"}}],
+        [],
+    ),
+    "the same of files alone": (
+        [{"allow": {"path": "?/b"}}, {"deny": {"path": "a/b", "ops": ["read", "update"]}}],
+        [("shadowed", "error", "f.toml:1")],
+    ),
     "kinds that exclude each other": ([{"deny": {**GIT, "path": "a"}}], [("no_effect", "warning", "f.toml:0")]),
     "an agent's own": ([{"allow": {**GIT, "agent": "codex"}}, {"deny": PUSH}], []),
     "for one agent, behind all": (
@@ -276,3 +284,23 @@ CASES: dict[str, tuple[list[Tree], list[tuple[str, str, str]]]] = {
 def test_findings_about_rules(name: str, workspace: Workspace) -> None:
     tree, expected = CASES[name]
     assert found(workspace, *tree) == expected
+
+
+def test_a_deny_of_any_command_is_about_a_program_that_is_known_only_at_run_time(workspace: Workspace) -> None:
+    """It only asked, so that a rule behind it, which lint calls shadowed, had a say."""
+    anything = {"any_command": True}
+    trees: list[list[Tree]] = [[{"deny": anything}], [{"deny": anything}, {"allow": {**anything, "options": "any"}}]]
+    for tree in trees:
+        policy = numbered(workspace, tree, Path(workspace.root.path))
+        verdict = policy.decide({"kind": "command", "command": "$X push"})
+        assert (verdict.decision.word, verdict.because[0].source) == ("deny", "f.toml:0")
+
+
+def test_a_deny_that_matches_no_command_still_has_a_say_by_its_words(workspace: Workspace) -> None:
+    """A line that cannot be read is denied by the words of a rule, even of one that nothing else matches."""
+    tree: list[Tree] = [{"ask": {"any_command": True}}, {"deny": {"all": [GIT, {"not": {"path": "**"}}]}}]
+    policy = numbered(workspace, tree, Path(workspace.root.path))
+    assert policy.decide({"kind": "command", "command": "git push $("}).because[0].source == "f.toml:1"
+    table = policy.compiled.policy.views[0].rules
+    assert table is not None
+    assert not any(each.degree is ALWAYS for each in find_shadows(table.rules).values())

@@ -113,13 +113,13 @@ def answers_first(earlier: CompiledRule, later: CompiledRule, wider: Matcher, na
         return None
     if granting and wider_granting and not reaches_as_far(narrower, wider):
         return None
+    if later.outcome is DENY and not _has_words_of(earlier, later):  # also of one that matches no command as a whole
+        return PLAINLY
     if COMMAND not in kinds_of(narrower):
         return degree
     if wider_granting and not granting:  # wrappers, and lines that cannot be read, are held against denies alone
         return PLAINLY
     if not granting and not (_is_nameless(wider) or program_names(narrower) <= program_names(wider)):
-        return PLAINLY
-    if later.outcome is DENY and not _has_words_of(earlier, later):
         return PLAINLY
     return degree
 
@@ -131,7 +131,7 @@ def _is_nameless(matcher: Matcher) -> bool:
 def _has_words_of(earlier: CompiledRule, later: CompiledRule) -> bool:
     """Whether the earlier deny also denies every line that cannot be read and has the later one's words."""
     if earlier.outcome is not DENY:
-        return False
+        return not later.words
     sets = [frozenset(words) for words in earlier.words]
     return all(any(words <= frozenset(own) for words in sets) for own in later.words)
 

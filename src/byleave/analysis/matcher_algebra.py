@@ -250,7 +250,8 @@ def _path_implied(narrower: PathMatcher, wider: PathMatcher, *, granting: bool, 
     if granting and wider_granting:
         return ALWAYS
     if wider_granting:  # names that differ in case, and links that lead out, are not what an allow means
-        return PLAINLY
+        # An allow without `**` at its end is not about a whole directory, and a deny of its path is.
+        return None if "delete" in narrower.ops and not wider.glob.covers_below else PLAINLY
     if not names_include(_folded(wider.glob), _folded(narrower.glob)):
         return PLAINLY
     odd = any(mark in narrower.glob.text or mark in wider.glob.text for mark in "?[")

@@ -105,7 +105,7 @@ class CommandMatcher(Record):
         if part is None or part.empty:
             return False
         named = either([_is_named(part, name, granting=granting) for name in self.names]) if self.names else True
-        if part.name is None and not granting:
+        if part.name is None and not granting and not self._is_any:
             return None  # one word or several, any program at all, or one that starts what stands behind it
         if named is False or (self.piped_to_shell and part.piped_to_shell is False):
             return None if part.runs_anything and not granting else False
@@ -120,6 +120,11 @@ class CommandMatcher(Record):
         if part.repository is not None or (part.moved is not None and not self._names_move(part.moved)):
             return False
         return part.knowledge.uncovered(self.flags, self.args or ()) is None
+
+    @property
+    def _is_any(self) -> bool:
+        """Whether every command matches, whatever its program turns out to be."""
+        return self.replace(any_options=False) == _ANY_COMMAND
 
     def _names_move(self, moved: str) -> bool:
         """Whether the rule speaks of what has the program work outside the workspace: an option, or an operand."""
@@ -147,6 +152,9 @@ class CommandMatcher(Record):
             yield part.knowledge.has_operands(most=self.operands, behind=bool(self.subcommands))
         if self.within is not None:
             yield _is_within(part, self.within, granting=granting)
+
+
+_ANY_COMMAND = CommandMatcher()
 
 
 class TextMatcher(Record):
