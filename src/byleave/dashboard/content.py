@@ -81,8 +81,7 @@ class Content:
     def summary(self, query: Query) -> dict[str, Any]:
         """Return figures for programs."""
         figures = self._figures(self._chosen(query))
-        pending = [each for each in self.pending.trees() if each["status"] == "pending"]
-        return {**figures.decisions, "records": figures.records, "pending": len(pending)}
+        return {**figures.decisions, "records": figures.records, "pending": self.pending.waiting()}
 
     def lint(self, query: Query) -> Callable[[], dict[str, Any]]:
         """Return the work that finds out what is wrong with a policy; it takes a while."""

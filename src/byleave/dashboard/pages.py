@@ -208,6 +208,7 @@ def approvals() -> Markup:
         tag("div", id="together"),
         tag("div", id="questions", data_view="approvals", aria_live="polite", aria_label="Questions", role="list"),
         empty,
+        tag("p", class_="dim", id="more-questions", role="status", hidden=True),
         _without_script(),
     )
 

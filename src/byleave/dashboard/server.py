@@ -296,7 +296,8 @@ class Dashboard:
         return made.status, pages.page(nav, made.title, made.body).encode("utf-8", "backslashreplace"), _HTML
 
     def _pending(self, _exchange: Exchange) -> tuple[int, bytes, str]:
-        return _json({"pending": self._content.pending.trees()})
+        found = self._content.pending.listed()
+        return _json({"pending": found.pending, "left_out": found.left_out})
 
     def _decisions(self, exchange: Exchange) -> tuple[int, bytes, str]:
         query = _query(exchange.head.query)

@@ -85,6 +85,7 @@ const shown = new Map(); // by `seen`, the hash of all that a card shows: the qu
 let current = null;
 let deafUntil = 0; // milliseconds
 let settledAt = 0; // when the cards have been in their places for long enough
+let leftOut = 0; // questions that can be answered, and are too many for the page
 let announced = new Set();
 let first = true;
 
@@ -131,7 +132,9 @@ function actionRows(action, question) {
   for (const name of ["command", "path", "url", "name", "program"]) said[name] = action.subject;
   const rest = action.facts.filter(([name, value]) => name !== "kind" && said[name] !== value);
   if (rest.length) rows.push(facts(rest));
-  for (const place of action.leads_to) rows.push(make("p", { class: "meta", text: `leads to ${place}` }));
+  if (action.leads_to.length) {
+    rows.push(make("p", { class: "meta places" }, "leads to", ...action.leads_to.map((place) => make("code", { text: place }))));
+  }
   return rows;
 }
 
@@ -319,7 +322,10 @@ function select(seen, focus = true) {
 
 function countWaiting() {
   const number = [...shown.values()].filter((known) => known.question.status === "pending").length;
-  showCount(number);
+  showCount(number + leftOut);
+  const more = document.getElementById("more-questions");
+  more.hidden = leftOut === 0;
+  more.textContent = `${leftOut} more wait. They appear here once some of these are answered.`;
   document.getElementById("no-questions").hidden = shown.size > 0;
   together();
 }
@@ -340,7 +346,7 @@ function together() {
   for (const { question } of shown.values()) {
     if (question.status !== "pending" || !question.answers.includes("once")) continue;
     const kinds = question.view.actions.map((action) => action.kind);
-    const key = [question.agent, question.workspace, ...kinds].join("\n");
+    const key = JSON.stringify([question.agent, question.workspace, ...kinds]);
     groups.set(key, [...(groups.get(key) || []), question]);
   }
   const many = [...groups.values()].filter((group) => group.length > 1);
@@ -366,10 +372,11 @@ function together() {
   settle();
 }
 
-function update(pending, now) {
+function update(pending, now, more) {
   const listed = new Set(pending.map((question) => question.seen));
   const gone = [...shown.keys()].filter((seen) => !listed.has(seen) && !shown.get(seen).sending);
-  let changed = false;
+  let changed = leftOut !== more;
+  leftOut = more;
   for (const question of pending) {
     if (shown.has(question.seen)) continue;
     const fresh = card(question);
@@ -404,8 +411,8 @@ function notify(pending) {
 
 if (list) {
   repeatedly(async () => {
-    const { pending } = await call("/api/pending");
-    update(pending, Date.now());
+    const { pending, left_out: more } = await call("/api/pending");
+    update(pending, Date.now(), more);
     notify(pending);
   });
   const button = document.getElementById("notify");
@@ -440,8 +447,8 @@ if (list) {
   });
 } else {
   repeatedly(async () => {
-    const { pending } = await call("/api/pending");
-    showCount(pending.filter((question) => question.status === "pending").length);
+    const { pending, left_out: more } = await call("/api/pending");
+    showCount(pending.filter((question) => question.status === "pending").length + more);
     notify(pending);
   });
 }
