@@ -1,8 +1,10 @@
 """What the dashboard says about decisions, records and the policy, whatever agents, files and servers are called."""
 
+import os
 import re
 import threading
 import time
+from contextlib import closing
 from html.parser import HTMLParser
 from typing import Any
 
@@ -376,3 +378,71 @@ def test_any_filter_is_answered(board: Room, query: str) -> None:
 def test_anything_can_be_tried(board: Room, text: str) -> None:
     found = board.ask("POST", "/api/try", {"text": text})
     assert found.status in (200, 400), found.body
+
+
+def test_large_records_do_not_make_an_answer_large(board: Room) -> None:
+    log = log_of(board)
+    for number in range(250):
+        log.append(decided("make", action={"kind": "command", "command": f"{number} " + "x" * 60_000}))
+    log.close()
+    found = board.ask("GET", "/api/decisions?after=0")
+    assert len(found.body) < 2_000_000
+    assert len(found.tree["decisions"]) > 10
+    assert [each["sequence"] for each in found.tree["decisions"]][-1] == found.tree["last"] == 250
+
+
+def test_a_record_that_is_larger_than_an_answer_is_served_alone(board: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("byleave.dashboard.records._LARGEST_ANSWER", 10)
+    with closing(log_of(board)) as log:
+        for _ in range(2):
+            log.append(decided("make"))
+    found = board.ask("GET", "/api/decisions?after=0").tree
+    assert ([each["sequence"] for each in found["decisions"]], found["last"]) == ([2], 2)
+
+
+def test_a_long_project_file_does_not_make_the_policy_page_large(board: Room) -> None:
+    (board.root / "byleave.toml").write_text(f"# {'<' * 900_000}\n")
+    found = board.ask("GET", "/policy")
+    assert found.status == 200
+    assert len(found.body) < 2_000_000
+    assert "&lt;…" in found.body.decode()
+
+
+def test_many_rules_do_not_make_the_policy_page_large(board: Room) -> None:
+    rules = [f'[[rules]]\ndeny = {{ command = "x{each}" }}\n' for each in range(1200)]
+    (board.home / "config.toml").write_text("".join(rules))
+    found = board.ask("GET", "/policy").body.decode()
+    assert found.count("data-rule=") == 1000
+    assert "And 200 more rules" in found
+
+
+def test_a_file_that_is_not_trusted_any_more_is_shown_as_what_has_changed(board: Room) -> None:
+    file = board.root / "byleave.toml"
+    rule = '[[rules]]\nallow = { command = "make" }\n'
+    file.write_text(rule)
+    workspace = Workspace(str(board.root))
+    layer = workspace.files.parse_project_file("byleave.toml", rule.encode())
+    workspace.approvals.trust(workspace.print_of("byleave.toml", rule.encode(), layer.tree), now=now())
+    workspace.trusted_texts.keep("byleave.toml", rule.encode())
+    file.write_text(f'{rule}\n[[rules]]\nallow = {{ command = "curl" }}\n')
+    found = board.ask("GET", "/policy").body.decode()
+    changed = found.partition('<pre class="diff">')[2].partition("</pre>")[0]
+    assert re.search(r'class="plus">\+allow = .* &quot;curl&quot;', changed)
+    assert not re.search(r'class="plus">.*&quot;make&quot;', changed)
+
+
+def test_a_record_leads_back_to_the_activity_of_its_workspace(board: Room) -> None:
+    with closing(log_of(board)) as log:
+        log.append(decided("make"))
+    here = os.path.basename(Workspace(str(board.root)).approvals.directory)
+    found = board.ask("GET", f"/activity?workspace={here}&record=1").body.decode()
+    assert f'<a href="/activity?workspace={here}">Back to the activity</a>' in found
+
+
+@pytest.mark.parametrize("text", [None, 5, ["ls"], {}], ids=str)
+def test_what_is_no_text_is_not_tried(board: Room, text: Any) -> None:
+    assert board.ask("POST", "/api/try", {"text": text}).status == 400
+
+
+def test_a_query_of_too_many_fields_is_refused_and_not_taken_for_another_one(board: Room) -> None:
+    assert board.ask("GET", f"/api/summary?{'a=1&' * 40}workspace=nope").status == 400

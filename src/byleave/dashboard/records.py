@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from byleave.store.audit.table import StoredRecord
 
 MOST_LIVE = 1000  # records of one answer, and rows of the page
+_LARGEST_ANSWER = 3 << 19  # characters of the records of one answer
+_AT_ONCE = 200  # records that are read before their length is looked at
 LONGEST_ROW = 300  # characters of what a list says about a record; the record itself has all of it
 PAGE = 50  # records of one page of the activity
 _MOST_NAMES = 5000  # of agents, rules, hosts and commands that are counted
@@ -43,8 +45,20 @@ def decisions_after(log: AuditLog, after: int) -> Decisions:
     last = log.head().sequence
     if last <= after:
         return Decisions([], max(last, 0))
-    found = list(log.query(Filter(after=after, limit=MOST_LIVE, event="decision")))
-    return Decisions([each.tree for each in found], max([last, *[each.sequence for each in found]]))
+    found: list[StoredRecord] = []  # the newest first
+    room = _LARGEST_ANSWER
+    matching = Filter(after=after, event="decision")
+    while len(found) < MOST_LIVE and room > 0:
+        some = list(log.query_before(matching, found[-1].sequence if found else None, _AT_ONCE))
+        for each in reversed(some):
+            room -= len(each.text)
+            if room < 0 and found:
+                break
+            found.append(each)
+        if len(some) < _AT_ONCE:
+            break
+    last = max(last, found[0].sequence if found else 0)
+    return Decisions([each.tree for each in reversed(found)], last)
 
 
 def row_of(tree: dict[str, Any]) -> dict[str, Any]:
