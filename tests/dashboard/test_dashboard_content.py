@@ -4,10 +4,12 @@ import os
 import re
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from html.parser import HTMLParser
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +22,8 @@ from byleave.errors import InputError
 from byleave.policy.load import Workspace
 from byleave.store.approvals import PENDING, now
 from byleave.store.audit.log import AuditLog
-from byleave.store.questions import AskedAction
-from byleave.text import shown
+from byleave.store.questions import AskedAction, Questions
+from byleave.text import shown, shown_lines
 from dashboard.dashboard_scene import Room, ask_about, ask_to_write
 
 HOSTILE = (
@@ -446,3 +448,33 @@ def test_what_is_no_text_is_not_tried(board: Room, text: Any) -> None:
 
 def test_a_query_of_too_many_fields_is_refused_and_not_taken_for_another_one(board: Room) -> None:
     assert board.ask("GET", f"/api/summary?{'a=1&' * 40}workspace=nope").status == 400
+
+
+def test_every_text_of_a_question_has_its_control_characters_written_out(board: Room) -> None:
+    odd = "<b>\u202e\x00\x1b\u2066"
+    file = {"op": odd, "path": odd, "decision": odd}
+    ref = {"rule": odd, "source": odd, "decision": odd}
+    verdict = {"decision": odd, "reason": odd, "because": [ref]}
+    verdict["parts"] = [{"text": odd, "decision": odd, "why": odd, "source": odd, "files": [file]}]
+    action = {"kind": odd, "command": odd, odd: {odd: [odd]}}
+    asked = AskedAction("k" * 64, action, verdict, exact=True, leads_to=(odd,))
+    put = ask_about(board, asked, given={odd: odd, "file_path": odd, "content": odd}, once=True)
+    Questions(Workspace(str(board.root)).approvals.directory).put(
+        msgspec.structs.replace(put, agent=odd, identity=odd, session=odd, door=odd, why=odd, once=False)
+    )
+    for number, door in enumerate(("hook", odd)):
+        words = {"kind": "action", "subject": odd, "session": odd, "status": PENDING, "now": now()}
+        tree = {"action": action, "verdict": verdict, "agent": odd, "identity": odd, "door": door, "leads_to": [odd]}
+        Workspace(str(board.root)).approvals.remember(f"{number:064}", asked=tree, **words)
+    found = board.pending()
+    assert len(found) == 4
+    texts = list(strings([[each["view"], each["why"]] for each in found]))
+    assert [text for text in texts if text != shown_lines(text)] == []
+
+
+def strings(tree: Any) -> Iterator[str]:
+    """Yield every text of a tree, names too."""
+    if isinstance(tree, str):
+        yield tree
+    for each in [*tree, *tree.values()] if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        yield from strings(each)

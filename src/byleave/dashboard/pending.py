@@ -258,6 +258,7 @@ class PendingQuestions:
         tree["view"]["input"] = facts_of(question.input) if question.once and question.input else []
         tree["view"]["change"] = self._change(key, question)
         tree["session"] = question.session
+        tree["view"]["session"] = shown(question.session)
         return Waiting(of, key, question.id, status, question.session, actions, tree, held=question)
 
     def _change(self, key: str, question: StoredQuestion) -> list[str]:
@@ -377,6 +378,7 @@ def _deferred(of: KnownWorkspace, approval: Approval, asked: Any, end: datetime,
     tree |= {"why": why, "created": approval.created, "expires": expires, "held": False}
     session = approval.detail.get("session") or "default"
     tree["session"] = session
+    tree["view"]["session"] = shown(session)
     return Waiting(of, _key(of, approval), approval.id, status, session, actions, tree, approval=approval)
 
 
@@ -412,7 +414,7 @@ def _tree(
         "subject": "" if first is None else subject_of(first.action),
         "notice": notice_of(agent, actions),
         "agent": shown(agent) if agent else "an agent without a name",
-        "identity": identity,
+        "identity": shown(identity),
         "door": DOORS.get(door, shown(door) or "approvals"),
         "workspace": shown(of.name),
         "actions": [action_view(each) for each in actions],

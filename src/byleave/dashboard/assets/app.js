@@ -161,7 +161,7 @@ function card(question) {
   const who = view.definition ? make("b", { text: view.subject }) : make("b", { text: view.agent });
   root.append(make("header", {}, make("h2", {}, who, ` ${view.title}`), pending ? null : badge("expired"), when));
   const by = [`by the ${view.door}`, view.identity === "claimed" ? "claimed name" : "", view.workspace,
-    question.session === "default" ? "" : `session ${question.session}`].filter(Boolean);
+    question.session === "default" ? "" : `session ${view.session}`].filter(Boolean);
   root.append(make("p", { class: "meta", text: by.join(" · ") }));
   const [only, ...others] = view.actions;
   if (others.length) root.append(...view.actions.map((action, at) => actionSection(action, at + 1, question)));
