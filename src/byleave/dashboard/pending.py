@@ -70,7 +70,7 @@ _OFFER_SECONDS = 60.0  # for which an offered rule is not looked for again; an a
 _LOOKING_SECONDS = 0.5  # for which one list looks for rules to offer: trying one takes up to a tenth of a second
 _LARGEST_FILE = 1 << 18  # bytes of a file whose change is shown
 # What a file that was changed by hand may lead to: such a question is not shown, so it is not answered either.
-_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
 _MOST_LISTED = 200  # questions that a page shows at a time
 
 
@@ -193,14 +193,13 @@ class PendingQuestions:
         except ByleaveError:
             return
         for approval in found:
-            if approval.kind == TOOL_DEFINITION:
-                with suppress(*_UNREADABLE):
+            with suppress(*_UNREADABLE):
+                if approval.kind == TOOL_DEFINITION:
                     yield _definition(of, approval)
-                continue
-            end = read_time(approval.created) + timedelta(days=DEFERRED_DAYS)
-            if moment < end + timedelta(days=1):
-                asked = approvals.asked(approval.detail["key"])
-                with suppress(*_UNREADABLE):
+                    continue
+                end = read_time(approval.created) + timedelta(days=DEFERRED_DAYS)
+                if moment < end + timedelta(days=1):
+                    asked = approvals.asked(approval.detail["key"])
                     yield _deferred(of, approval, asked, end, PENDING if moment < end else EXPIRED)
 
     def _offered(self, waiting: Waiting, until: float = inf) -> dict[str, Any]:
