@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from byleave.dashboard.charts import bar_list, days_chart, share_chart
 from byleave.dashboard.markup import tag
 from byleave.dashboard.question_view import change_in, difference, facts_of, notice_of
+from byleave.dashboard.records import FigureCounter, _local_day
 from byleave.dashboard.try_text import read_action
 from byleave.errors import InputError
 from byleave.policy.load import Workspace
@@ -478,3 +480,28 @@ def strings(tree: Any) -> Iterator[str]:
         yield tree
     for each in [*tree, *tree.values()] if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
         yield from strings(each)
+
+
+@pytest.mark.parametrize("created", ["9999-12-31T23:59:59Z", "2026-01-01T00:00:00", "2026-01-01"])
+def test_no_time_of_a_question_keeps_the_others_from_being_shown(board: Room, created: str) -> None:
+    board.command("npm ci")
+    words = {"kind": "action", "subject": "s", "session": "default", "status": PENDING, "now": created}
+    Workspace(str(board.root)).approvals.remember("f" * 64, asked={"action": {"kind": "command"}}, **words)
+    assert [each["view"]["subject"] for each in board.pending()] == ["npm ci"]
+
+
+def test_days_of_the_overview_are_those_of_the_users_clock(board: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Etc/GMT-12")  # twelve hours ahead of UTC
+    time.tzset()
+    try:
+        _local_day.cache_clear()
+        late = datetime(2026, 5, 1, 20, 0, tzinfo=UTC).timestamp()
+        workspace = Workspace(str(board.root))
+        with closing(AuditLog(workspace.approvals.directory, now=lambda: int(late * 1e9))) as log:
+            log.append(decided("make"))
+        found = FigureCounter(AuditLog(workspace.approvals.directory)).figures()
+        assert [day for day, _counts in found.days] == ["2026-05-02"]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+        _local_day.cache_clear()

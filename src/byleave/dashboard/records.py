@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -29,6 +30,7 @@ _AT_ONCE = 200  # records that are read before their length is looked at
 LONGEST_ROW = 300  # characters of what a list says about a record; the record itself has all of it
 PAGE = 50  # records of one page of the activity
 _MOST_NAMES = 5000  # of agents, rules, hosts and commands that are counted
+_MINUTES = len("2026-01-01T00:00")  # of a record's time
 DECISIONS = ("allow", "ask", "deny")
 _BY_PERSON = YESES | {NO, NEVER, ELSEWHERE}
 
@@ -87,6 +89,12 @@ def local_time(written: str) -> str:
         return datetime.fromisoformat(written).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
         return shown(written)
+
+
+@lru_cache(4096)
+def _local_day(minute: str) -> str:
+    """Return the day of the user's clock on which a minute of a record is."""
+    return local_time(f"{minute}Z")[:10]
 
 
 class Activity(Struct, frozen=True):
@@ -209,7 +217,7 @@ class FigureCounter:
             return
         word, choice = verdict.decision, None if record.answer is None else record.answer.choice
         self._total[word] += 1
-        self._days[record.time[:10]][word] += 1
+        self._days[_local_day(record.time[:_MINUTES])][word] += 1
         name = cut(record.agent or "", 60)
         if name in self._agents or len(self._agents) < _MOST_NAMES:
             self._agents[name][word] += 1

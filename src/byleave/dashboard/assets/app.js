@@ -184,7 +184,7 @@ function card(question) {
   if (pending) root.append(buttons(question));
   else root.append(make("p", { class: "dim", text: "Whoever asked has ended, or its time is over: it cannot be answered any more." }));
   root.append(problem);
-  return { question, root, when, problem, since: performance.now(), sending: false };
+  return { question, root, when, problem, since: performance.now(), sending: false, focused: false };
 }
 
 function buttons(question) {
@@ -238,9 +238,15 @@ function choose(seen, answer) {
   else send(seen, { answer });
 }
 
+// Leaves a rule or a reason without an answer; who uses the keyboard goes on at the question.
+function close(known) {
+  known.root.querySelector(".rulebox")?.remove();
+  known.root.focus({ preventScroll: true });
+}
+
 function extra(known, ...children) {
   known.root.querySelector(".rulebox")?.remove();
-  const box = make("div", { class: "rulebox" }, ...children);
+  const box = make("div", { class: "rulebox", onkeydown: (event) => { if (event.key === "Escape") close(known); } }, ...children);
   known.root.insertBefore(box, known.problem);
   return box;
 }
@@ -253,7 +259,7 @@ function showRule(known) {
     make("p", { class: "dim reach", role: "status", text: "Trying what else it would allow …" }),
     make("div", { class: "buttons" },
       make("button", { type: "button", class: "primary", text: "Write this rule", onclick: () => { if (isReady(known)) send(known.question.seen, { answer: "always", rule }); } }),
-      make("button", { type: "button", text: "Cancel", onclick: () => box.remove() })));
+      make("button", { type: "button", text: "Cancel", onclick: () => close(known) })));
   box.querySelector("button").focus();
   known.since = performance.now(); // the rule has to be seen as well
   settle(false);
@@ -277,7 +283,8 @@ function askWhy(seen) {
   const field = make("input", { type: "text", id, maxlength: "1000", autocomplete: "off" });
   const form = make("form", { onsubmit: (event) => { event.preventDefault(); if (isReady(known)) send(seen, { answer: "deny", reason: field.value }); } },
     make("label", { for: id, text: "What the agent is to know" }), make("br"), field,
-    make("div", { class: "buttons" }, make("button", { class: "danger", text: "Deny with this reason" })));
+    make("div", { class: "buttons" }, make("button", { class: "danger", text: "Deny with this reason" }),
+      make("button", { type: "button", text: "Cancel", onclick: () => close(known) })));
   extra(known, form);
   field.focus();
 }
@@ -286,6 +293,7 @@ async function send(seen, body) {
   const known = shown.get(seen);
   if (!known || known.sending) return;
   known.sending = true;
+  known.focused = known.root.contains(document.activeElement);
   enable();
   try {
     await call(`/api/pending/${encodeURIComponent(known.question.id)}`, { ...body, seen });
@@ -307,7 +315,9 @@ function remove(seen, answered = false) {
   shown.delete(seen);
   settle();
   if (current !== seen) return;
-  select(next ? next.dataset.seen : null, false);
+  const lost = known.focused && document.activeElement === document.body; // what was focused has gone
+  select(next ? next.dataset.seen : null, lost);
+  if (!next && lost) document.getElementById("main").focus({ preventScroll: true });
   if (!answered) deafUntil = performance.now() + 1000; // it went by itself: a key that was meant for it is not for the next one
 }
 
