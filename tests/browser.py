@@ -22,7 +22,7 @@ from typing import Any
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser")
 MISSING = "there is no chromium here (apt-get install chromium)"
 PATIENCE = 20.0
-_KEYS = {"Enter": (13, "\r"), "Tab": (9, "")}
+_KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "Escape": (27, "")}
 _FLAGS = (
     *("--headless=new", "--remote-debugging-pipe", "--no-first-run", "--no-default-browser-check", "--disable-gpu"),
     *("--disable-extensions", "--disable-background-networking", "--disable-sync", "--disable-component-update"),

@@ -212,6 +212,34 @@ def test_a_reason_typed_into_the_page_reaches_the_agent(page: Page, served: Room
     assert "you said no: use pnpm" in served.said_by(hook)["reason"]
 
 
+def test_who_uses_the_keyboard_goes_on_where_they_were(page: Page, served: Room) -> None:
+    visit(page, served, "/approvals")
+    for text in ("npm one", "npm two"):
+        served.command(text)
+    page.until("document.querySelectorAll('.question').length === 2")
+    focused = "document.activeElement"
+    for left in (1, 0):
+        page.until("document.querySelector('.question.current [data-answer=deny]')?.disabled === false")
+        page.evaluate("document.querySelector('.question.current [data-answer=deny]').focus()")
+        page.key("Enter")
+        page.until(f"document.querySelectorAll('.question').length === {left}")
+        page.until(f"{focused}.id === 'main'" if left == 0 else f"{focused}.matches('.question.current')")
+
+
+def test_a_reason_can_be_left_without_an_answer(page: Page, served: Room) -> None:
+    ask_about(served, AskedAction("k" * 64, {"kind": "command", "command": "npm ci"}, {"decision": "ask"}))
+    visit(page, served, "/approvals")
+    for by_key in (False, True):
+        page.click("Deny and tell the agent why")
+        page.until("document.activeElement.tagName === 'INPUT'")
+        if by_key:
+            page.key("Escape")
+        else:
+            page.click("Cancel")
+        page.until("!document.querySelector('.rulebox') && document.activeElement.matches('.question')")
+    assert len(waiting(served)) == 1
+
+
 def test_questions_of_one_kind_are_answered_together(page: Page, served: Room) -> None:
     for text in ("npm one", "npm two", "npm three"):
         served.command(text)

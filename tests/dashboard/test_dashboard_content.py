@@ -1,11 +1,16 @@
 """What the dashboard says about decisions, records and the policy, whatever agents, files and servers are called."""
 
+import os
 import re
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,13 +18,14 @@ from hypothesis import strategies as st
 from byleave.dashboard.charts import bar_list, days_chart, share_chart
 from byleave.dashboard.markup import tag
 from byleave.dashboard.question_view import change_in, difference, facts_of, notice_of
+from byleave.dashboard.records import FigureCounter, _local_day
 from byleave.dashboard.try_text import read_action
 from byleave.errors import InputError
 from byleave.policy.load import Workspace
 from byleave.store.approvals import PENDING, now
 from byleave.store.audit.log import AuditLog
-from byleave.store.questions import AskedAction
-from byleave.text import shown
+from byleave.store.questions import AskedAction, Questions
+from byleave.text import shown, shown_lines
 from dashboard.dashboard_scene import Room, ask_about, ask_to_write
 
 HOSTILE = (
@@ -376,3 +382,126 @@ def test_any_filter_is_answered(board: Room, query: str) -> None:
 def test_anything_can_be_tried(board: Room, text: str) -> None:
     found = board.ask("POST", "/api/try", {"text": text})
     assert found.status in (200, 400), found.body
+
+
+def test_large_records_do_not_make_an_answer_large(board: Room) -> None:
+    log = log_of(board)
+    for number in range(250):
+        log.append(decided("make", action={"kind": "command", "command": f"{number} " + "x" * 60_000}))
+    log.close()
+    found = board.ask("GET", "/api/decisions?after=0")
+    assert len(found.body) < 2_000_000
+    assert len(found.tree["decisions"]) > 10
+    assert [each["sequence"] for each in found.tree["decisions"]][-1] == found.tree["last"] == 250
+
+
+def test_a_record_that_is_larger_than_an_answer_is_served_alone(board: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("byleave.dashboard.records._LARGEST_ANSWER", 10)
+    with closing(log_of(board)) as log:
+        for _ in range(2):
+            log.append(decided("make"))
+    found = board.ask("GET", "/api/decisions?after=0").tree
+    assert ([each["sequence"] for each in found["decisions"]], found["last"]) == ([2], 2)
+
+
+def test_a_long_project_file_does_not_make_the_policy_page_large(board: Room) -> None:
+    (board.root / "byleave.toml").write_text(f"# {'<' * 900_000}\n")
+    found = board.ask("GET", "/policy")
+    assert found.status == 200
+    assert len(found.body) < 2_000_000
+    assert "&lt;…" in found.body.decode()
+
+
+def test_many_rules_do_not_make_the_policy_page_large(board: Room) -> None:
+    rules = [f'[[rules]]\ndeny = {{ command = "x{each}" }}\n' for each in range(1200)]
+    (board.home / "config.toml").write_text("".join(rules))
+    found = board.ask("GET", "/policy").body.decode()
+    assert found.count("data-rule=") == 1000
+    assert "And 200 more rules" in found
+
+
+def test_a_file_that_is_not_trusted_any_more_is_shown_as_what_has_changed(board: Room) -> None:
+    file = board.root / "byleave.toml"
+    rule = '[[rules]]\nallow = { command = "make" }\n'
+    file.write_text(rule)
+    workspace = Workspace(str(board.root))
+    layer = workspace.files.parse_project_file("byleave.toml", rule.encode())
+    workspace.approvals.trust(workspace.print_of("byleave.toml", rule.encode(), layer.tree), now=now())
+    workspace.trusted_texts.keep("byleave.toml", rule.encode())
+    file.write_text(f'{rule}\n[[rules]]\nallow = {{ command = "curl" }}\n')
+    found = board.ask("GET", "/policy").body.decode()
+    changed = found.partition('<pre class="diff">')[2].partition("</pre>")[0]
+    assert re.search(r'class="plus">\+allow = .* &quot;curl&quot;', changed)
+    assert not re.search(r'class="plus">.*&quot;make&quot;', changed)
+
+
+def test_a_record_leads_back_to_the_activity_of_its_workspace(board: Room) -> None:
+    with closing(log_of(board)) as log:
+        log.append(decided("make"))
+    here = os.path.basename(Workspace(str(board.root)).approvals.directory)
+    found = board.ask("GET", f"/activity?workspace={here}&record=1").body.decode()
+    assert f'<a href="/activity?workspace={here}">Back to the activity</a>' in found
+
+
+@pytest.mark.parametrize("text", [None, 5, ["ls"], {}], ids=str)
+def test_what_is_no_text_is_not_tried(board: Room, text: Any) -> None:
+    assert board.ask("POST", "/api/try", {"text": text}).status == 400
+
+
+def test_a_query_of_too_many_fields_is_refused_and_not_taken_for_another_one(board: Room) -> None:
+    assert board.ask("GET", f"/api/summary?{'a=1&' * 40}workspace=nope").status == 400
+
+
+def test_every_text_of_a_question_has_its_control_characters_written_out(board: Room) -> None:
+    odd = "<b>\u202e\x00\x1b\u2066"
+    file = {"op": odd, "path": odd, "decision": odd}
+    ref = {"rule": odd, "source": odd, "decision": odd}
+    verdict = {"decision": odd, "reason": odd, "because": [ref]}
+    verdict["parts"] = [{"text": odd, "decision": odd, "why": odd, "source": odd, "files": [file]}]
+    action = {"kind": odd, "command": odd, odd: {odd: [odd]}}
+    asked = AskedAction("k" * 64, action, verdict, exact=True, leads_to=(odd,))
+    put = ask_about(board, asked, given={odd: odd, "file_path": odd, "content": odd}, once=True)
+    Questions(Workspace(str(board.root)).approvals.directory).put(
+        msgspec.structs.replace(put, agent=odd, identity=odd, session=odd, door=odd, why=odd, once=False)
+    )
+    for number, door in enumerate(("hook", odd)):
+        words = {"kind": "action", "subject": odd, "session": odd, "status": PENDING, "now": now()}
+        tree = {"action": action, "verdict": verdict, "agent": odd, "identity": odd, "door": door, "leads_to": [odd]}
+        Workspace(str(board.root)).approvals.remember(f"{number:064}", asked=tree, **words)
+    found = board.pending()
+    assert len(found) == 4
+    texts = list(strings([[each["view"], each["why"]] for each in found]))
+    assert [text for text in texts if text != shown_lines(text)] == []
+
+
+def strings(tree: Any) -> Iterator[str]:
+    """Yield every text of a tree, names too."""
+    if isinstance(tree, str):
+        yield tree
+    for each in [*tree, *tree.values()] if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        yield from strings(each)
+
+
+@pytest.mark.parametrize("created", ["9999-12-31T23:59:59Z", "2026-01-01T00:00:00", "2026-01-01"])
+def test_no_time_of_a_question_keeps_the_others_from_being_shown(board: Room, created: str) -> None:
+    board.command("npm ci")
+    words = {"kind": "action", "subject": "s", "session": "default", "status": PENDING, "now": created}
+    Workspace(str(board.root)).approvals.remember("f" * 64, asked={"action": {"kind": "command"}}, **words)
+    assert [each["view"]["subject"] for each in board.pending()] == ["npm ci"]
+
+
+def test_days_of_the_overview_are_those_of_the_users_clock(board: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Etc/GMT-12")  # twelve hours ahead of UTC
+    time.tzset()
+    try:
+        _local_day.cache_clear()
+        late = datetime(2026, 5, 1, 20, 0, tzinfo=UTC).timestamp()
+        workspace = Workspace(str(board.root))
+        with closing(AuditLog(workspace.approvals.directory, now=lambda: int(late * 1e9))) as log:
+            log.append(decided("make"))
+        found = FigureCounter(AuditLog(workspace.approvals.directory)).figures()
+        assert [day for day, _counts in found.days] == ["2026-05-02"]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+        _local_day.cache_clear()

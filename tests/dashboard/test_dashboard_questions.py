@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,14 @@ from byleave.guard.evaluation import ONCE
 from byleave.hooks.event_reader import Hook
 from byleave.hooks.hook import respond
 from byleave.policy.load import Workspace
-from byleave.store.approvals import Approval, now
+from byleave.store.approvals import PENDING, Approval, now
 from byleave.store.audit.log import AuditLog
 from byleave.store.audit.query import Filter
-from byleave.store.questions import Answer, OpenView, Questions, is_seen
+from byleave.store.questions import Answer, AskedAction, OpenView, Questions, is_seen
 from byleave.store.tool_definitions import Definition
 from byleave.user_files import digest
 from command import byleave
-from dashboard.dashboard_scene import Room, ask_to_write
+from dashboard.dashboard_scene import Room, ask_about, ask_to_write
 
 
 def decision(said: dict[str, Any]) -> str:
@@ -250,3 +252,52 @@ def test_a_changed_tool_definition_is_shown_old_and_new_and_approved(board: Room
     assert board.answer(found["id"], answer="always").status == 200
     assert board.pending() == []
     assert [each.status for each in approvals.all()] == ["approved"]
+
+
+def flood(board: Room, number: int, when: str) -> None:
+    """Have that many requests wait for a later attempt."""
+    approvals = Workspace(str(board.root)).approvals
+    words = {"kind": "action", "subject": "s", "session": "default", "status": PENDING, "now": when}
+    for each in range(number):
+        asked = {"action": {"kind": "command", "command": f"make n{each}"}, "verdict": {}, "exact": True}
+        approvals.remember(f"{when}{each:044}", asked=asked, **words)
+
+
+def test_no_number_of_older_questions_hides_one_that_a_process_waits_with(
+    board: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("byleave.dashboard.pending._MOST_LISTED", 5)
+    for days in (7.5, 1):  # the older ones have expired
+        flood(board, 6, (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    ask_about(board, AskedAction("k" * 64, {"kind": "command", "command": "npm held"}, {"decision": "ask"}))
+    found = board.ask("GET", "/api/pending").tree
+    listed = found["pending"]
+    assert [each["status"] for each in listed] == ["pending"] * 5
+    assert listed[-1]["action"]["command"] == "npm held"
+    assert found["left_out"] == 2
+    assert board.ask("GET", "/api/summary").tree["pending"] == 7
+
+
+def test_looking_for_rules_to_offer_does_not_keep_the_list_waiting(
+    board: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trying a rule takes the longer the more rules there are, and a list has up to 200 questions."""
+    looked: list[int] = []
+
+    def slow(*_words: object) -> str:
+        looked.append(1)
+        time.sleep(0.2)
+        return '[[rules]]\nallow = { command = "make" }'
+
+    monkeypatch.setattr("byleave.dashboard.pending.PendingQuestions._find_rule", slow)
+    flood(board, 12, now())
+    begun = time.monotonic()
+    first = board.pending()
+    assert time.monotonic() - begun < 2.0
+    assert len(first) == 12
+    assert "always" in first[0]["answers"]  # of those that are seen first, at once
+    assert first[-1]["answers"] == ["once", "session", "deny"]
+    for _ in range(8):
+        last = board.pending()
+    assert all("always" in each["answers"] for each in last)
+    assert len(looked) == 12

@@ -27,13 +27,14 @@ from byleave.store.audit.query import Filter
 from byleave.text import shown, shown_lines, speakable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from byleave.dashboard.machine import KnownWorkspace, Machine
     from byleave.dashboard.markup import Markup
     from byleave.dashboard.records import Figures
     from byleave.policy.compile import Compiled
+    from byleave.policy.layers import Layer
 
     Query = dict[str, str]
 
@@ -81,8 +82,7 @@ class Content:
     def summary(self, query: Query) -> dict[str, Any]:
         """Return figures for programs."""
         figures = self._figures(self._chosen(query))
-        pending = [each for each in self.pending.trees() if each["status"] == "pending"]
-        return {**figures.decisions, "records": figures.records, "pending": len(pending)}
+        return {**figures.decisions, "records": figures.records, "pending": self.pending.waiting()}
 
     def lint(self, query: Query) -> Callable[[], dict[str, Any]]:
         """Return the work that finds out what is wrong with a policy; it takes a while."""
@@ -104,7 +104,9 @@ class Content:
         if policy is None:
             raise StateError("the policy of this workspace cannot be used now", hint="run `byleave policy show` there")
         if set(action) == {"text"}:
-            action = read_action(str(action["text"]))
+            if not isinstance(action["text"], str):
+                raise InputError("text is a string", hint='write {"text": "git push"}')
+            action = read_action(action["text"])
         elif set(action) == {"action"} and isinstance(action["action"], dict):
             action = action["action"]
         try:
@@ -152,7 +154,7 @@ class Content:
         names = [name for name, _counts in self._figures(of).agents if name]
         number = _number(query.get("record"))
         if number is not None:
-            return f"Record {number}", pages.one_record(log.get(number), number)
+            return f"Record {number}", pages.one_record(log.get(number), number, of.id)
         search = query.get("search", "")[:_LONGEST_SEARCH]
         matching = Filter(
             text=search or None,
@@ -169,7 +171,19 @@ class Content:
         if policy is None:
             return "Policy", pages.no_policy(of.root)
         policy.look_again()
-        return "Policy", pages.policy(policy.compiled, self._figures(of).uses, {}, of.id)
+        trusted = self._trusted(of, policy.compiled.layers)
+        return "Policy", pages.policy(policy.compiled, self._figures(of).uses, trusted, of.id)
+
+    def _trusted(self, of: KnownWorkspace, layers: Sequence[Layer]) -> dict[str, str]:
+        """Return, as they were trusted, the files that are not trusted as they are now."""
+        workspace = self._machine.workspace(of)
+        found: dict[str, str] = {}
+        for layer in layers:
+            if workspace is not None and layer.file is not None and not layer.trusted:
+                text = workspace.trusted_texts.text(layer.file, workspace.approvals.trusted_hash(layer.file))
+                if text is not None:
+                    found[layer.file] = text.decode("utf-8", "replace")
+        return found
 
     def _try(self, of: KnownWorkspace, _query: Query) -> tuple[str, Markup]:
         return "Try", pages.try_page(of.id)

@@ -39,6 +39,8 @@ PATHS = {
     "/try": "Try",
 }
 _LONGEST_FIELD = 20_000  # characters of one field of a record; the audit log has the rest
+_LONGEST_RULE = 1000  # characters
+_MOST_RULES = 1000  # in the table of a policy
 
 
 class Frame(Struct, frozen=True):
@@ -208,6 +210,7 @@ def approvals() -> Markup:
         tag("div", id="together"),
         tag("div", id="questions", data_view="approvals", aria_live="polite", aria_label="Questions", role="list"),
         empty,
+        tag("p", class_="dim", id="more-questions", role="status", hidden=True),
         _without_script(),
     )
 
@@ -350,8 +353,8 @@ def _pager(found: Activity, kept: Mapping[str, str]) -> Markup:
     return tag("nav", *links, class_="pager", aria_label="Pages of records")
 
 
-def one_record(kept: StoredRecord | None, number: int) -> Markup:
-    """Return everything about one record."""
+def one_record(kept: StoredRecord | None, number: int, workspace: str) -> Markup:
+    """Return everything about one record of a workspace."""
     if kept is None:
         return tag("section", tag("p", f"There is no record {number}: it may have been removed by age."), class_="card")
     tree = kept.tree
@@ -377,7 +380,7 @@ def one_record(kept: StoredRecord | None, number: int) -> Markup:
         _card("Parts of the command", tag("ul", *parts, class_="parts")) if parts else Markup(),
         _card("Why", tag("ul", *because, class_="parts")) if because else Markup(),
         _card("Record", _facts([[name, _written(value)] for name, value in {**plain, "hash": kept.hash}.items()])),
-        tag("p", tag("a", "Back to the activity", href="/activity")),
+        tag("p", tag("a", "Back to the activity", href="/activity?" + urlencode({"workspace": workspace}))),
     )
 
 
@@ -419,18 +422,18 @@ def policy(
     table = compiled.policy.views[0].rules
     rules = table.rules if table is not None else ()
     rows = []
-    for number, rule in enumerate(rules, 1):
+    for number, rule in enumerate(rules[:_MOST_RULES], 1):
         count, last = uses.get((cut(rule.text, LONGEST_ROW), rule.source), (0, ""))
         rows.append(
             tag(
                 "tr",
                 tag("td", str(number), class_="number"),
                 tag("td", _badge(rule.outcome.word)),
-                tag("td", tag("code", cut(rule.text, 1000))),
+                tag("td", tag("code", cut(rule.text, _LONGEST_RULE))),
                 tag("td", cut(rule.source, 200), class_="dim"),
                 tag("td", str(count), class_="number", data_label="hits"),
                 tag("td", local_time(last)[:16] or "never", class_="dim", data_label="last use"),
-                data_rule=shown(rule.text),
+                data_rule=shown(rule.text) if len(rule.text) <= _LONGEST_RULE else None,
                 data_source=shown(rule.source),
             )
         )
@@ -439,6 +442,9 @@ def policy(
     if rows:
         whole = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="records")
         listed = tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label="Rules")
+    if len(rules) > _MOST_RULES:
+        more = f"And {len(rules) - _MOST_RULES} more rules: `byleave policy show` lists them."
+        listed = joined(listed, tag("p", more, class_="dim"))
     layers = [_layer(layer, trusted.get(layer.file or "")) for layer in reversed(compiled.layers)]
     groups = [
         tag("details", tag("summary", tag("code", name)), tag("pre", _group_text(content)))
@@ -470,7 +476,7 @@ def _layer(layer: Layer, before: str | None) -> Markup:
     inner = [tag("pre", cut(content, _LONGEST_FIELD))] if content else []
     if not layer.trusted and layer.name != ENCLOSING:
         changed = difference(before or "", content)
-        inner = [tag("p", "Read it, then run `byleave trust` in the workspace."), diff_lines(changed)]
+        inner = [tag("p", "Read it, then run `byleave trust` in the workspace."), diff_lines(_bounded(changed))]
     head = joined(
         tag("span", layer.name, class_="badge"),
         tag("code", name),
@@ -479,6 +485,18 @@ def _layer(layer: Layer, before: str | None) -> Markup:
     if not inner:
         return tag("li", head)
     return tag("li", tag("details", tag("summary", head), *inner))
+
+
+def _bounded(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a difference up to a number of characters; what is left out is said."""
+    kept: list[str] = []
+    room = _LONGEST_FIELD
+    for number, line in enumerate(lines):
+        if room <= 0:
+            return [*kept, f"@@ and {len(lines) - number} more lines, which are not shown @@"]
+        kept.append(cut(line, room))
+        room -= len(line) + 1
+    return kept
 
 
 def diff_lines(lines: Sequence[str]) -> Markup:

@@ -18,6 +18,7 @@ import stat
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -66,9 +67,10 @@ BY = "dashboard"
 DEFERRED_DAYS = 7  # after which a deferred question lapses
 CHOICES = {"once": ONCE, "session": FOR_SESSION, "always": FOR_GOOD, "deny": NO}
 _OFFER_SECONDS = 60.0  # for which an offered rule is not looked for again; an answer looks again
+_LOOKING_SECONDS = 0.5  # for which one list looks for rules to offer: trying one takes up to a tenth of a second
 _LARGEST_FILE = 1 << 18  # bytes of a file whose change is shown
 # What a file that was changed by hand may lead to: such a question is not shown, so it is not answered either.
-_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
 _MOST_LISTED = 200  # questions that a page shows at a time
 
 
@@ -96,6 +98,13 @@ class Waiting(Struct, frozen=True):
     approval: Approval | None = None
 
 
+class Listed(Struct, frozen=True):
+    """The questions that a page shows, the oldest first, and how many more could be answered."""
+
+    pending: list[dict[str, Any]]
+    left_out: int
+
+
 class PendingQuestions:
     """What waits on this machine. Used by one thread."""
 
@@ -105,10 +114,23 @@ class PendingQuestions:
         self._changes: dict[tuple[str, tuple[int, ...]], list[str]] = {}
 
     def trees(self) -> list[dict[str, Any]]:
-        """Return every question for programs and pages, the oldest first."""
-        found = sorted(self._all(), key=lambda each: str(each.tree["created"]))
-        listed = found[:_MOST_LISTED]
-        return [_with_hash(each, self._offered(each)) for each in listed]
+        """Return the questions for programs and pages, the oldest first."""
+        return self.listed().pending
+
+    def listed(self) -> Listed:
+        """Return the questions for programs and pages.
+
+        Where there are too many, those come first for which a process waits, and those last that have expired.
+        """
+        by_haste = sorted(self._all(), key=lambda each: (_haste(each), str(each.tree["created"])))
+        found = sorted(by_haste[:_MOST_LISTED], key=lambda each: str(each.tree["created"]))
+        until = monotonic() + _LOOKING_SECONDS
+        left_out = sum(each.status == PENDING for each in by_haste[_MOST_LISTED:])
+        return Listed([_with_hash(each, self._offered(each, until)) for each in found], left_out)
+
+    def waiting(self) -> int:
+        """Return how many questions can be answered."""
+        return sum(each.status == PENDING for each in self._all())
 
     def answer(
         self, id_: str, word: str, *, reason: str = "", rule: str | None = None, seen: str | None = None
@@ -171,34 +193,37 @@ class PendingQuestions:
         except ByleaveError:
             return
         for approval in found:
-            if approval.kind == TOOL_DEFINITION:
-                with suppress(*_UNREADABLE):
+            with suppress(*_UNREADABLE):
+                if approval.kind == TOOL_DEFINITION:
                     yield _definition(of, approval)
-                continue
-            end = read_time(approval.created) + timedelta(days=DEFERRED_DAYS)
-            if moment < end + timedelta(days=1):
-                asked = approvals.asked(approval.detail["key"])
-                with suppress(*_UNREADABLE):
+                    continue
+                end = read_time(approval.created) + timedelta(days=DEFERRED_DAYS)
+                if moment < end + timedelta(days=1):
+                    asked = approvals.asked(approval.detail["key"])
                     yield _deferred(of, approval, asked, end, PENDING if moment < end else EXPIRED)
 
-    def _offered(self, waiting: Waiting) -> dict[str, Any]:
-        """Return which answers are offered, and the rule that a yes for good would write."""
+    def _offered(self, waiting: Waiting, until: float = inf) -> dict[str, Any]:
+        """Return which answers are offered, and the rule that a yes for good would write.
+
+        After `until`, no rule is looked for: the one of an earlier look stays, and a new question has none yet.
+        """
         if waiting.status != PENDING:
             return {"answers": [], "rule": None}
         if waiting.approval is not None and waiting.approval.kind == TOOL_DEFINITION:
             return {"answers": ["always", "deny"], "rule": None}
         if waiting.held is not None and waiting.held.once:
             return {"answers": ["once", "deny"], "rule": None}
-        rule = self._rule(waiting)
+        rule = self._rule(waiting, until)
         words = ["once", "session", *(["always"] if rule else []), "deny"]
         return {"answers": words, "rule": shown_lines(rule) if rule else None}
 
-    def _rule(self, waiting: Waiting) -> str:
+    def _rule(self, waiting: Waiting, until: float) -> str:
         at, known = self._offers.get(waiting.key, (0.0, ""))
-        if at and monotonic() - at < _OFFER_SECONDS:
+        now = monotonic()
+        if (at and now - at < _OFFER_SECONDS) or now >= until:
             return known
         found = self._find_rule(waiting.of, waiting.session, waiting.actions)
-        if len(self._offers) > _MOST_LISTED:
+        if len(self._offers) > 2 * _MOST_LISTED:
             self._offers.clear()
         self._offers[waiting.key] = (monotonic(), found)
         return found
@@ -232,6 +257,7 @@ class PendingQuestions:
         tree["view"]["input"] = facts_of(question.input) if question.once and question.input else []
         tree["view"]["change"] = self._change(key, question)
         tree["session"] = question.session
+        tree["view"]["session"] = shown(question.session)
         return Waiting(of, key, question.id, status, question.session, actions, tree, held=question)
 
     def _change(self, key: str, question: StoredQuestion) -> list[str]:
@@ -270,6 +296,11 @@ class PendingQuestions:
             seen = fingerprint(waiting.approval)
             won = answering.waiting(waiting.approval, choice, rule=kept, seen=seen)
         return None if won else Refusal(409, "the question was answered already, or has changed")
+
+
+def _haste(waiting: Waiting) -> int:
+    """Return 0 for a question that a process waits with, 1 for one that can be answered, 2 for one that cannot."""
+    return 2 if waiting.status != PENDING else int(waiting.held is None)
 
 
 def _key(of: KnownWorkspace, approval: Approval) -> str:
@@ -346,6 +377,7 @@ def _deferred(of: KnownWorkspace, approval: Approval, asked: Any, end: datetime,
     tree |= {"why": why, "created": approval.created, "expires": expires, "held": False}
     session = approval.detail.get("session") or "default"
     tree["session"] = session
+    tree["view"]["session"] = shown(session)
     return Waiting(of, _key(of, approval), approval.id, status, session, actions, tree, approval=approval)
 
 
@@ -381,7 +413,7 @@ def _tree(
         "subject": "" if first is None else subject_of(first.action),
         "notice": notice_of(agent, actions),
         "agent": shown(agent) if agent else "an agent without a name",
-        "identity": identity,
+        "identity": shown(identity),
         "door": DOORS.get(door, shown(door) or "approvals"),
         "workspace": shown(of.name),
         "actions": [action_view(each) for each in actions],

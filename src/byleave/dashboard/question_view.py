@@ -109,11 +109,11 @@ def parts_of(verdict: Tree) -> list[dict[str, Any]]:
     return [
         {
             "text": shown_lines(str(part.get("text", ""))),
-            "decision": str(part.get("decision")),
+            "decision": shown(str(part.get("decision"))),
             "why": shown(str(part.get("why", ""))),
             "source": shown(str(part.get("source", ""))),
             "files": [
-                f"{file.get('op')} {shown(str(file.get('path')))}{_decided(file)}" for file in _trees(part.get("files"))
+                shown(f"{file.get('op')} {file.get('path')}{_decided(file)}") for file in _trees(part.get("files"))
             ],
         }
         for part in _trees(verdict.get("parts"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
     from byleave.store.audit.table import StoredRecord
 
 MOST_LIVE = 1000  # records of one answer, and rows of the page
+_LARGEST_ANSWER = 3 << 19  # characters of the records of one answer
+_AT_ONCE = 200  # records that are read before their length is looked at
 LONGEST_ROW = 300  # characters of what a list says about a record; the record itself has all of it
 PAGE = 50  # records of one page of the activity
 _MOST_NAMES = 5000  # of agents, rules, hosts and commands that are counted
+_MINUTES = len("2026-01-01T00:00")  # of a record's time
 DECISIONS = ("allow", "ask", "deny")
 _BY_PERSON = YESES | {NO, NEVER, ELSEWHERE}
 
@@ -43,8 +47,20 @@ def decisions_after(log: AuditLog, after: int) -> Decisions:
     last = log.head().sequence
     if last <= after:
         return Decisions([], max(last, 0))
-    found = list(log.query(Filter(after=after, limit=MOST_LIVE, event="decision")))
-    return Decisions([each.tree for each in found], max([last, *[each.sequence for each in found]]))
+    found: list[StoredRecord] = []  # the newest first
+    room = _LARGEST_ANSWER
+    matching = Filter(after=after, event="decision")
+    while len(found) < MOST_LIVE and room > 0:
+        some = list(log.query_before(matching, found[-1].sequence if found else None, _AT_ONCE))
+        for each in reversed(some):
+            room -= len(each.text)
+            if room < 0 and found:
+                break
+            found.append(each)
+        if len(some) < _AT_ONCE:
+            break
+    last = max(last, found[0].sequence if found else 0)
+    return Decisions([each.tree for each in reversed(found)], last)
 
 
 def row_of(tree: dict[str, Any]) -> dict[str, Any]:
@@ -73,6 +89,12 @@ def local_time(written: str) -> str:
         return datetime.fromisoformat(written).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
         return shown(written)
+
+
+@lru_cache(4096)
+def _local_day(minute: str) -> str:
+    """Return the day of the user's clock on which a minute of a record is."""
+    return local_time(f"{minute}Z")[:10]
 
 
 class Activity(Struct, frozen=True):
@@ -195,7 +217,7 @@ class FigureCounter:
             return
         word, choice = verdict.decision, None if record.answer is None else record.answer.choice
         self._total[word] += 1
-        self._days[record.time[:10]][word] += 1
+        self._days[_local_day(record.time[:_MINUTES])][word] += 1
         name = cut(record.agent or "", 60)
         if name in self._agents or len(self._agents) < _MOST_NAMES:
             self._agents[name][word] += 1

@@ -296,7 +296,8 @@ class Dashboard:
         return made.status, pages.page(nav, made.title, made.body).encode("utf-8", "backslashreplace"), _HTML
 
     def _pending(self, _exchange: Exchange) -> tuple[int, bytes, str]:
-        return _json({"pending": self._content.pending.trees()})
+        found = self._content.pending.listed()
+        return _json({"pending": found.pending, "left_out": found.left_out})
 
     def _decisions(self, exchange: Exchange) -> tuple[int, bytes, str]:
         query = _query(exchange.head.query)
@@ -356,11 +357,11 @@ def _inode(connection: CallerConnection) -> int:
 
 
 def _query(text: str) -> Query:
-    """Return the fields of a query; of several with one name, the first."""
+    """Return the fields of a query; of several with one name, the first. An InputError if there are too many."""
     try:
         found = parse_qs(text, max_num_fields=_MOST_FIELDS, errors="replace")
     except ValueError:
-        return {}
+        raise InputError("the query has too many fields", hint=f"write at most {_MOST_FIELDS}") from None
     return {name: values[0] for name, values in found.items()}
 
 

@@ -85,6 +85,7 @@ const shown = new Map(); // by `seen`, the hash of all that a card shows: the qu
 let current = null;
 let deafUntil = 0; // milliseconds
 let settledAt = 0; // when the cards have been in their places for long enough
+let leftOut = 0; // questions that can be answered, and are too many for the page
 let announced = new Set();
 let first = true;
 
@@ -131,7 +132,9 @@ function actionRows(action, question) {
   for (const name of ["command", "path", "url", "name", "program"]) said[name] = action.subject;
   const rest = action.facts.filter(([name, value]) => name !== "kind" && said[name] !== value);
   if (rest.length) rows.push(facts(rest));
-  for (const place of action.leads_to) rows.push(make("p", { class: "meta", text: `leads to ${place}` }));
+  if (action.leads_to.length) {
+    rows.push(make("p", { class: "meta places" }, "leads to", ...action.leads_to.map((place) => make("code", { text: place }))));
+  }
   return rows;
 }
 
@@ -158,7 +161,7 @@ function card(question) {
   const who = view.definition ? make("b", { text: view.subject }) : make("b", { text: view.agent });
   root.append(make("header", {}, make("h2", {}, who, ` ${view.title}`), pending ? null : badge("expired"), when));
   const by = [`by the ${view.door}`, view.identity === "claimed" ? "claimed name" : "", view.workspace,
-    question.session === "default" ? "" : `session ${question.session}`].filter(Boolean);
+    question.session === "default" ? "" : `session ${view.session}`].filter(Boolean);
   root.append(make("p", { class: "meta", text: by.join(" · ") }));
   const [only, ...others] = view.actions;
   if (others.length) root.append(...view.actions.map((action, at) => actionSection(action, at + 1, question)));
@@ -181,7 +184,7 @@ function card(question) {
   if (pending) root.append(buttons(question));
   else root.append(make("p", { class: "dim", text: "Whoever asked has ended, or its time is over: it cannot be answered any more." }));
   root.append(problem);
-  return { question, root, when, problem, since: performance.now(), sending: false };
+  return { question, root, when, problem, since: performance.now(), sending: false, focused: false };
 }
 
 function buttons(question) {
@@ -235,9 +238,15 @@ function choose(seen, answer) {
   else send(seen, { answer });
 }
 
+// Leaves a rule or a reason without an answer; who uses the keyboard goes on at the question.
+function close(known) {
+  known.root.querySelector(".rulebox")?.remove();
+  known.root.focus({ preventScroll: true });
+}
+
 function extra(known, ...children) {
   known.root.querySelector(".rulebox")?.remove();
-  const box = make("div", { class: "rulebox" }, ...children);
+  const box = make("div", { class: "rulebox", onkeydown: (event) => { if (event.key === "Escape") close(known); } }, ...children);
   known.root.insertBefore(box, known.problem);
   return box;
 }
@@ -250,7 +259,7 @@ function showRule(known) {
     make("p", { class: "dim reach", role: "status", text: "Trying what else it would allow …" }),
     make("div", { class: "buttons" },
       make("button", { type: "button", class: "primary", text: "Write this rule", onclick: () => { if (isReady(known)) send(known.question.seen, { answer: "always", rule }); } }),
-      make("button", { type: "button", text: "Cancel", onclick: () => box.remove() })));
+      make("button", { type: "button", text: "Cancel", onclick: () => close(known) })));
   box.querySelector("button").focus();
   known.since = performance.now(); // the rule has to be seen as well
   settle(false);
@@ -274,7 +283,8 @@ function askWhy(seen) {
   const field = make("input", { type: "text", id, maxlength: "1000", autocomplete: "off" });
   const form = make("form", { onsubmit: (event) => { event.preventDefault(); if (isReady(known)) send(seen, { answer: "deny", reason: field.value }); } },
     make("label", { for: id, text: "What the agent is to know" }), make("br"), field,
-    make("div", { class: "buttons" }, make("button", { class: "danger", text: "Deny with this reason" })));
+    make("div", { class: "buttons" }, make("button", { class: "danger", text: "Deny with this reason" }),
+      make("button", { type: "button", text: "Cancel", onclick: () => close(known) })));
   extra(known, form);
   field.focus();
 }
@@ -283,6 +293,7 @@ async function send(seen, body) {
   const known = shown.get(seen);
   if (!known || known.sending) return;
   known.sending = true;
+  known.focused = known.root.contains(document.activeElement);
   enable();
   try {
     await call(`/api/pending/${encodeURIComponent(known.question.id)}`, { ...body, seen });
@@ -304,7 +315,9 @@ function remove(seen, answered = false) {
   shown.delete(seen);
   settle();
   if (current !== seen) return;
-  select(next ? next.dataset.seen : null, false);
+  const lost = known.focused && document.activeElement === document.body; // what was focused has gone
+  select(next ? next.dataset.seen : null, lost);
+  if (!next && lost) document.getElementById("main").focus({ preventScroll: true });
   if (!answered) deafUntil = performance.now() + 1000; // it went by itself: a key that was meant for it is not for the next one
 }
 
@@ -319,7 +332,10 @@ function select(seen, focus = true) {
 
 function countWaiting() {
   const number = [...shown.values()].filter((known) => known.question.status === "pending").length;
-  showCount(number);
+  showCount(number + leftOut);
+  const more = document.getElementById("more-questions");
+  more.hidden = leftOut === 0;
+  more.textContent = `${leftOut} more wait. They appear here once some of these are answered.`;
   document.getElementById("no-questions").hidden = shown.size > 0;
   together();
 }
@@ -340,7 +356,7 @@ function together() {
   for (const { question } of shown.values()) {
     if (question.status !== "pending" || !question.answers.includes("once")) continue;
     const kinds = question.view.actions.map((action) => action.kind);
-    const key = [question.agent, question.workspace, ...kinds].join("\n");
+    const key = JSON.stringify([question.agent, question.workspace, ...kinds]);
     groups.set(key, [...(groups.get(key) || []), question]);
   }
   const many = [...groups.values()].filter((group) => group.length > 1);
@@ -366,10 +382,11 @@ function together() {
   settle();
 }
 
-function update(pending, now) {
+function update(pending, now, more) {
   const listed = new Set(pending.map((question) => question.seen));
   const gone = [...shown.keys()].filter((seen) => !listed.has(seen) && !shown.get(seen).sending);
-  let changed = false;
+  let changed = leftOut !== more;
+  leftOut = more;
   for (const question of pending) {
     if (shown.has(question.seen)) continue;
     const fresh = card(question);
@@ -404,8 +421,8 @@ function notify(pending) {
 
 if (list) {
   repeatedly(async () => {
-    const { pending } = await call("/api/pending");
-    update(pending, Date.now());
+    const { pending, left_out: more } = await call("/api/pending");
+    update(pending, Date.now(), more);
     notify(pending);
   });
   const button = document.getElementById("notify");
@@ -440,8 +457,8 @@ if (list) {
   });
 } else {
   repeatedly(async () => {
-    const { pending } = await call("/api/pending");
-    showCount(pending.filter((question) => question.status === "pending").length);
+    const { pending, left_out: more } = await call("/api/pending");
+    showCount(pending.filter((question) => question.status === "pending").length + more);
     notify(pending);
   });
 }
