@@ -328,3 +328,49 @@ def test_what_the_tool_would_get_and_where_it_leads_is_shown(root: Path, tmp_pat
     found += "\n".join(screen.rows(120, 40))
     assert "given query | how \\x1b[31m" in found
     assert f"leads to | {tmp_path / 'elsewhere' / 'file'}" in found
+
+
+@pytest.mark.parametrize("columns", range(1, 41))
+@pytest.mark.parametrize("name", ["path", "given description", "n" * 20, "n" * 300])
+def test_nothing_is_left_out_on_a_narrow_terminal(name: str, columns: int) -> None:
+    question = tree("a")
+    question["given"] = [[name, "rm -rf important"]]
+    lines, screen = drawn(question, columns, 1000)
+    screen.take("a", read=True)
+    if screen._questions.answered:  # type: ignore[attr-defined]  # noqa: SLF001
+        rows = [line.partition("| ")[2] for line in lines if "| " in line]
+        assert "rm -rf important" in "".join(rows)
+        assert max(width_of(line) for line in lines) < columns
+    else:
+        assert columns < 20
+
+
+def test_a_question_that_fits_only_now_has_been_on_the_screen_for_no_time() -> None:
+    waiting = Waiting("one")
+    screen = QuestionScreen(waiting)  # type: ignore[arg-type]
+    screen.look()
+    screen.rows(80, 4)
+    before = screen.about
+    screen.rows(80, 24)
+    assert screen.about != before
+
+
+def test_what_was_said_takes_no_room_from_a_question() -> None:
+    question = tree("a")
+    lines, screen = drawn(question)
+    screen.rows(80, len(lines) + 1)
+    screen.take("a", read=False)  # too soon, which is said
+    assert "press it again" in "\n".join(screen.rows(80, len(lines) + 1))
+    screen.take("a", read=True)
+    assert screen._questions.answered == [("a", "once")]  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def test_the_size_is_that_of_the_terminal_whatever_the_environment_says(root: Path) -> None:
+    hold_back(root, f"npm {'x' * 3500}")
+    with at_terminal("approvals", "--ui", cwd=root, env={"LINES": "500", "COLUMNS": "100"}) as terminal:
+        terminal.wait_for("1 waiting")
+        press(terminal, b"a")
+        terminal.wait_for("it does not fit this terminal")
+        press(terminal, b"q")
+        assert terminal.ends() == 0
+    assert set(statuses(root).values()) == {"pending"}

@@ -38,6 +38,7 @@ _TOO_LATE = "not answered: the question has changed, or is over; look at it agai
 MOST_LISTED = 100  # questions at a time
 _IN_CHANGE = ("content", "old_string", "new_string", "edits")  # of an input, that the difference of the file shows
 _LONGEST_NAME = 20  # columns of a name that stands before its value
+_NARROWEST = 20  # columns of a terminal on which a question can be read
 
 
 def run(given: ParsedArguments) -> int:
@@ -137,8 +138,8 @@ class QuestionScreen:
 
     @property
     def about(self) -> str:
-        """All that is shown of the current question, and whether its rule is."""
-        return f"{self._rule} {self._current!r}"
+        """All that is shown of the current question, whether its rule is, and whether all of it is on the screen."""
+        return f"{self._rule} {self._fits} {self._current!r}"
 
     def look(self) -> None:
         """Read the questions again; the current one stays, as long as it is there as it was."""
@@ -187,12 +188,19 @@ class QuestionScreen:
         width = columns - 1
         more = " or more" if len(self._listed) >= MOST_LISTED else ""
         head = f"{len(self._listed)}{more} waiting" if self._listed else "nothing waits for you"
-        lines = [f"byleave: {head}", *[paint(row, "dim") for row in wrapped(_HELP, width)], *wrapped(self._said, width)]
+        head_rows, help_rows = list(wrapped(f"byleave: {head}", width)), list(wrapped(_HELP, width))
+        whole: list[str] = []
         if self._current is not None:
-            lines += list(_whole(self._current, width))
+            whole += _whole(self._current, width)
             if self._rule:
-                lines += list(_rule_rows(self._current, width))
-        self._fits = len(lines) < rows
+                whole += _rule_rows(self._current, width)
+        needed = len(head_rows) + len(help_rows) + len(whole)
+        self._fits = columns >= _NARROWEST and needed < rows
+        said = list(wrapped(self._said, width)) if self._said else []
+        top = [paint(row, "dim") for row in help_rows] + said
+        if said and self._fits and needed + len(said) >= rows:  # it takes no room from a question
+            top = said[: len(help_rows)]
+        lines = [*head_rows, *top, *whole]
         room = rows - len(lines) - 2
         others = [_line(each, width) for each in self._listed if each is not self._current]
         return [*lines, "", *others[:room]] if others and room > 0 else lines
@@ -206,7 +214,7 @@ def _line(question: Tree, width: int) -> str:
 def _rule_rows(question: Tree, width: int) -> Iterator[str]:
     yield from wrapped("This rule would be added to your own file, for every agent, in all your workspaces:", width)
     yield from _named("rule", str(question["rule"]), width)
-    yield "Write this rule? y or any other key"
+    yield from wrapped("Write this rule? y or any other key", width)
 
 
 def _whole(question: Tree, width: int) -> Iterator[str]:
@@ -241,7 +249,7 @@ def _action_rows(action: Tree, width: int) -> Iterator[str]:
 def _named(name: str, value: str, width: int) -> Iterator[str]:
     """Yield a value behind its name and a bar: no row of it passes for one of ours."""
     start = f"  {name} | "
-    if len(name) > _LONGEST_NAME or not name.isascii():
+    if len(name) > _LONGEST_NAME or len(start) > width // 2 or not name.isascii():
         yield from wrapped(f"  {name}", width)
         start = "    | "
     rows = [row for line in value.split("\n") for row in wrapped(line, width - len(start))]

@@ -10,7 +10,6 @@ Start at `show_live`. What is shown: `approvals_view_command`, `audit_view_comma
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 import termios
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 READING_SECONDS = 0.4  # for which something must have been on the screen before a key counts for it
 _PERIOD = 1.0  # seconds between two looks
 _LONGEST = 64  # bytes that are read at a time
+_USUAL_SIZE = 80, 24  # columns and rows of a terminal that does not say how large it is
 _CLEAR = "\x1b[H\x1b[2J"
 _ESCAPE = "\x1b"
 _QUIT = ("q", "\x03", "\x04", "")
@@ -87,7 +87,7 @@ def watch_keys(view: LiveView) -> None:
     since = monotonic()
     while True:
         view.look()
-        columns, rows = shutil.get_terminal_size((80, 24))
+        columns, rows = _size()
         _draw(view.rows(columns, rows), rows)
         if view.about != about:
             termios.tcflush(0, termios.TCIFLUSH)  # it was typed about something else
@@ -104,6 +104,15 @@ def watch_keys(view: LiveView) -> None:
             since = monotonic()  # the rest of it may still come
         else:
             view.take(typed, read=monotonic() - since >= READING_SECONDS)
+
+
+def _size() -> tuple[int, int]:
+    """Return the columns and rows of the terminal; what the environment says of them may be about another one."""
+    try:
+        found = os.get_terminal_size(1)
+    except OSError:
+        return _USUAL_SIZE
+    return found if found.columns > 0 and found.lines > 0 else _USUAL_SIZE
 
 
 def _draw(lines: list[str], rows: int) -> None:

@@ -339,7 +339,8 @@ def behind_bar(text: str, width: int) -> Iterator[str]:
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:
-    """Yield a text in rows that fit: a terminal would wrap it too, but without the bar."""
+    """Yield a text in rows that fit: a terminal would wrap it too, but without the bar. All of it, however narrow."""
+    width = max(1, width)
     if text.isascii():
         yield from (text[start : start + width] for start in range(0, max(1, len(text)), width))
         return
