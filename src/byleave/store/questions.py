@@ -194,7 +194,7 @@ class Questions:
         try:
             content = read_private(self._path(id_, _ANSWER), limit=LARGEST)
             answer = None if content is None else _ANSWERS.decode(content)
-        except (StateError, msgspec.MsgspecError):
+        except (StateError, msgspec.MsgspecError, RecursionError):
             return None
         return answer if answer is not None and answer.id == id_ else None
 
@@ -289,11 +289,13 @@ def time_after(now: datetime, seconds: float) -> str:
 
 
 def read_time(written: str) -> datetime:
-    """Return a time that a question keeps; one that cannot be read is long ago."""
+    """Return a time that a question keeps; one that cannot be read, or is in no time zone, is long ago."""
+    long_ago = datetime.fromtimestamp(0, UTC)
     try:
-        return datetime.fromisoformat(written)
+        moment = datetime.fromisoformat(written)
     except ValueError:
-        return datetime.fromtimestamp(0, UTC)
+        return long_ago
+    return long_ago if moment.tzinfo is None else moment
 
 
 class OpenView:
