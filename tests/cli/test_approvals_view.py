@@ -4,8 +4,11 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
+import termios
+import threading
 import time
 import tty
 from collections.abc import Iterator
@@ -26,6 +29,7 @@ from byleave.policy.load import Workspace
 from byleave.store.approvals import REVOKED, now
 from byleave.store.audit.log import AuditLog
 from byleave.store.audit.query import Filter
+from byleave.store.questions import OpenView
 from command import Terminal, at_terminal, byleave
 
 RULES = '[[rules]]\nask = { command = "npm" }\n'
@@ -374,3 +378,58 @@ def test_the_size_is_that_of_the_terminal_whatever_the_environment_says(root: Pa
         press(terminal, b"q")
         assert terminal.ends() == 0
     assert set(statuses(root).values()) == {"pending"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Edit", {"old_string": "one", "new_string": "HARM", "edits": [{"old_string": "x", "new_string": "y"}]}),
+        ("MultiEdit", {"edits": [{"old_string": "x", "new_string": "y"}, "HARM"]}),
+        ("MultiEdit", {"edits": [{"old_string": "x", "new_string": "y", "HARM": True}]}),
+        ("Write", {"content": "x", "old_string": "HARM"}),
+    ],
+    ids=["beside", "no edit", "more", "half"],
+)
+def test_an_input_is_shown_where_the_difference_of_the_file_does_not_show_it(
+    tool: str, given: dict[str, Any], root: Path, own_home: Path
+) -> None:
+    (own_home / "config.toml").write_text('[defaults]\nask_timeout = 10\n[[rules]]\nask = { path = "src/**" }\n')
+    event_ = {"hook_event_name": "PreToolUse", "tool_name": tool, "session_id": "s", "cwd": str(root),
+              "permission_mode": "bypassPermissions", "tool_input": {"file_path": "src/a", **given}}  # fmt: skip
+    workspace = Workspace(str(root))
+    screen = QuestionScreen(TerminalQuestions(Machine(workspace)))
+    found: list[str] = []
+
+    def look() -> None:
+        for _ in range(100):
+            screen.look()
+            rows = screen.rows(120, 60)
+            if screen._current is not None:  # noqa: SLF001
+                found.extend(rows)
+                screen.take("d", read=True)
+                return
+            time.sleep(0.05)
+
+    looking = threading.Thread(target=look)
+    with OpenView(workspace.homes.state):
+        looking.start()
+        respond(Hook("claude-code", None, str(root)), json.dumps(event_).encode(), os.environ)
+        looking.join()
+    assert any("+" in row for row in found)
+    assert "HARM" in "\n".join(found)
+
+
+def test_the_terminal_is_as_before_after_a_signal_and_the_view_is_not_stopped(root: Path) -> None:
+    for end in (b"\x1c", signal.SIGTERM, signal.SIGHUP):
+        with at_terminal("approvals", "--ui", cwd=root) as terminal:
+            before = termios.tcgetattr(terminal.master)
+            terminal.wait_for("nothing waits for you")
+            status = Path(f"/proc/{terminal.process.pid}/status").read_text()
+            assert int(status.partition("SigIgn:")[2].split()[0], 16) >> (signal.SIGTSTP - 1) & 1
+            assert termios.tcgetattr(terminal.master) != before
+            if isinstance(end, bytes):
+                terminal.type(end)
+            else:
+                terminal.process.send_signal(end)
+            assert terminal.ends() == 0
+            assert termios.tcgetattr(terminal.master) == before

@@ -36,7 +36,7 @@ _HELP = "a once   s session   w always   d deny   j next   k back   q end"
 _TOO_SOON = "that key came before the question could be read: press it again"
 _TOO_LATE = "not answered: the question has changed, or is over; look at it again"
 MOST_LISTED = 100  # questions at a time
-_IN_CHANGE = ("content", "old_string", "new_string", "edits")  # of an input, that the difference of the file shows
+_EDIT = {"old_string", "new_string"}  # the members of an edit that the difference of the file shows
 _LONGEST_NAME = 20  # columns of a name that stands before its value
 _NARROWEST = 20  # columns of a terminal on which a question can be read
 
@@ -112,8 +112,22 @@ def _given(waiting: Waiting) -> list[list[str]]:
     if not isinstance(given, dict):
         return []
     known = [fact[1] for action in waiting.tree["view"]["actions"] for fact in action["facts"]]
-    left_out = _IN_CHANGE if waiting.tree["view"].get("change") else ()
+    left_out = _in_change(given) if waiting.tree["view"].get("change") else set()
     return [[name, value] for name, value in facts_of(given) if value not in known and name not in left_out]
+
+
+def _in_change(given: Tree) -> set[str]:
+    """Return the members of an input that the difference of the file shows in full, as `change_in` makes it."""
+    names = {"content"} if isinstance(given.get("content"), str) else set()
+    edits = given.get("edits")
+    if "edits" not in given:
+        return names | (_EDIT if _is_edit({name: given[name] for name in _EDIT & given.keys()}) else set())
+    return names | ({"edits"} if isinstance(edits, list) and all(map(_is_edit, edits)) else set())
+
+
+def _is_edit(edit: Any) -> bool:
+    """Whether this is an edit, and nothing else."""
+    return isinstance(edit, dict) and edit.keys() == _EDIT and all(isinstance(text, str) for text in edit.values())
 
 
 def _leads_to(waiting: Waiting) -> list[str]:

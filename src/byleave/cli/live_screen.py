@@ -14,6 +14,7 @@ import signal
 import sys
 import termios
 import tty
+from contextlib import suppress
 from select import select
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
@@ -68,17 +69,23 @@ def requires_screen(given: ParsedArguments) -> None:
 
 
 def show_live(view: LiveView) -> None:
-    """Show, and take keys, until the person ends it."""
+    """Show, and take keys, until the person ends it. The terminal is as before then, also after a signal.
+
+    Ctrl-Z does nothing: requests would wait for a view that shows nothing.
+    """
     before = termios.tcgetattr(0)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.default_int_handler)
+    signal.signal(signal.SIGTSTP, signal.SIG_IGN)
     try:
         tty.setcbreak(0)
         watch_keys(view)
     except KeyboardInterrupt:
         pass
     finally:
-        termios.tcsetattr(0, termios.TCSAFLUSH, before)
-        os.write(1, b"\n")
+        with suppress(OSError, termios.error):  # the terminal hung up
+            termios.tcsetattr(0, termios.TCSAFLUSH, before)
+            os.write(1, b"\n")
 
 
 def watch_keys(view: LiveView) -> None:
