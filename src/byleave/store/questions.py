@@ -38,6 +38,7 @@ LARGEST = 1 << 20  # bytes of a question
 OPEN_FILE = "dashboard.open"
 _DIRECTORY, _QUESTION, _ANSWER, _LOCK_FILE = "questions", ".json", ".answer", "answers.lock"
 _LOCK = struct.Struct("hhqqi4x")  # struct flock: kind, whence, start, length, process
+_LOCK_PATIENCE = 5.0  # seconds: a program that answers, and was stopped meanwhile, must not stop all that ask
 _GONE_AFTER = 60.0  # seconds for which a question whose asker has ended is still shown
 _LONGEST_REASON = 1000  # characters of what a person says to the agent
 
@@ -244,7 +245,7 @@ class Questions:
             return []
 
     def _locked(self) -> Lock:
-        return Lock(os.path.join(self._place, _LOCK_FILE))
+        return Lock(os.path.join(self._place, _LOCK_FILE), patience=_LOCK_PATIENCE)
 
     def _remove(self, id_: str) -> None:
         for end in (_QUESTION, _ANSWER):
