@@ -12,6 +12,7 @@ import threading
 import time
 import tty
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from byleave.policy.load import Workspace
 from byleave.store.approvals import REVOKED, now
 from byleave.store.audit.log import AuditLog
 from byleave.store.audit.query import Filter
-from byleave.store.questions import OpenView
+from byleave.store.questions import AskedAction, OpenView, Questions, StoredQuestion, this_process, time_after
 from command import Terminal, at_terminal, byleave
 
 RULES = '[[rules]]\nask = { command = "npm" }\n'
@@ -433,3 +434,34 @@ def test_the_terminal_is_as_before_after_a_signal_and_the_view_is_not_stopped(ro
                 terminal.process.send_signal(end)
             assert terminal.ends() == 0
             assert termios.tcgetattr(terminal.master) == before
+
+
+def test_no_field_of_a_question_acts_on_the_terminal(root: Path) -> None:
+    odd = "\x1b[2J\n\u202ex\x9b31m\r\t\u200b"
+    verdict = {"because": [{"rule": odd, "source": odd}], "parts": [{"text": odd, "why": odd, "decision": odd}] * 2}
+    action = AskedAction("k", {"kind": odd, "command": odd, "cwd": odd, odd: odd}, verdict, leads_to=(odd,))
+    until = time_after(datetime.now(UTC), 600) + odd
+    given_ = {"command": odd, odd: odd, "file_path": odd, "old_string": odd, "new_string": f"{odd}1"}
+    names = (f"{root}{odd}", odd, odd, odd, odd, odd)
+    workspace = Workspace(str(root))
+    workspace.approvals.remember("k", kind="action", subject=odd, session=odd, status="pending", now=now())
+    store = Questions(workspace.approvals.directory)
+    for actions in ((action,), (action, action)):
+        store.put(StoredQuestion(*names, actions, now(), until, this_process(), given_))
+    screen = QuestionScreen(TerminalQuestions(Machine(workspace)))
+    screen.look()
+    for size in ((80, 100), (20, 5), (300, 200)):
+        for key in "jjjkkk":
+            rows = screen.rows(*size)
+            assert rows[0] == "byleave: 3 waiting"
+            assert [row for row in rows if not re.sub("\x1b\\[[0-9]*m", "", row).isprintable()] == []
+            screen.take(key, read=True)
+
+
+def test_a_terminal_with_another_encoding_gets_no_bytes_that_act_on_it(root: Path) -> None:
+    hold_back(root, "npm \xdb2J")  # in UTF-8 its second byte is what begins a control sequence in Latin-1
+    for words, awaited in ((("--ui",), "needs a terminal with UTF-8"), (("approve", "--quiet"), "[y/N] ")):
+        env = {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
+        with at_terminal("approvals", *words, cwd=root, env=env) as terminal:
+            terminal.wait_for(awaited)
+            assert "\x9b" not in terminal.seen.encode("utf-8", "surrogateescape").decode("latin-1")

@@ -235,12 +235,14 @@ def _whole(question: Tree, width: int) -> Iterator[str]:
     """Yield everything that a yes covers, in rows that fit."""
     view, actions = question["view"], question["view"]["actions"]
     yield from (paint(row, "bold") for row in wrapped(f"{view['agent']} {view['title']}", width))
-    until = question["expires"] or "it is answered"
+    until = shown(question["expires"] or "it is answered")
     yield from wrapped(f"by the {view['door']} in {view['workspace']}, until {until}", width)
     if not actions:
         yield from _named("what", view["subject"], width)
     for number, (action, kind) in enumerate(zip(actions, question["kinds"], strict=True), 1):
-        yield from wrapped(f" {number} of {len(actions)}: {kind}" if len(actions) > 1 else f" {kind}", width)
+        yield from wrapped(
+            f" {number} of {len(actions)}: {shown(kind)}" if len(actions) > 1 else f" {shown(kind)}", width
+        )
         yield from _action_rows(action, width)
     for place in question["leads_to"]:
         yield from _named("leads to", place, width)
@@ -262,6 +264,7 @@ def _action_rows(action: Tree, width: int) -> Iterator[str]:
 
 def _named(name: str, value: str, width: int) -> Iterator[str]:
     """Yield a value behind its name and a bar: no row of it passes for one of ours."""
+    name, value = shown(name), shown_lines(value)
     start = f"  {name} | "
     if len(name) > _LONGEST_NAME or len(start) > width // 2 or not name.isascii():
         yield from wrapped(f"  {name}", width)

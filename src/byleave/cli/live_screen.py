@@ -9,6 +9,7 @@ Start at `show_live`. What is shown: `approvals_view_command`, `audit_view_comma
 
 from __future__ import annotations
 
+import codecs
 import os
 import signal
 import sys
@@ -66,6 +67,8 @@ def requires_screen(given: ParsedArguments) -> None:
     requires_person(given)
     if not sys.stdout.isatty():
         raise StateError("--ui needs a terminal to show something on", hint="run it without a pipe")
+    if codecs.lookup(sys.stdout.encoding).name != "utf-8":  # there, some letters would act on the terminal
+        raise StateError("--ui needs a terminal with UTF-8", hint="set LC_ALL to C.UTF-8, or another one with UTF-8")
 
 
 def show_live(view: LiveView) -> None:

@@ -198,7 +198,8 @@ def _refuse_agents() -> None:
 
 
 def _put(terminal: int, text: str) -> None:
-    left = text.encode("utf-8", "backslashreplace")
+    # In another encoding, some bytes of UTF-8 are control characters of the terminal.
+    left = text.encode(sys.stdin.encoding or "ascii", "backslashreplace")
     while left:
         left = left[os.write(terminal, left) :]
 
