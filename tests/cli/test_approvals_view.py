@@ -24,6 +24,7 @@ from byleave.cli.live_screen import READING_SECONDS, watch_keys
 from byleave.cli.output import width_of
 from byleave.core.redact import Redactor
 from byleave.dashboard.machine import Machine
+from byleave.errors import StateError
 from byleave.hooks.event_reader import Hook
 from byleave.hooks.hook import respond
 from byleave.policy.load import Workspace
@@ -388,8 +389,9 @@ def test_the_size_is_that_of_the_terminal_whatever_the_environment_says(root: Pa
         ("MultiEdit", {"edits": [{"old_string": "x", "new_string": "y"}, "HARM"]}),
         ("MultiEdit", {"edits": [{"old_string": "x", "new_string": "y", "HARM": True}]}),
         ("Write", {"content": "x", "old_string": "HARM"}),
+        ("Write", {"content": "x", "HARM": "create"}),  # also the kind of the action
     ],
-    ids=["beside", "no edit", "more", "half"],
+    ids=["beside", "no edit", "more", "half", "same value"],
 )
 def test_an_input_is_shown_where_the_difference_of_the_file_does_not_show_it(
     tool: str, given: dict[str, Any], root: Path, own_home: Path
@@ -465,3 +467,18 @@ def test_a_terminal_with_another_encoding_gets_no_bytes_that_act_on_it(root: Pat
         with at_terminal("approvals", *words, cwd=root, env=env) as terminal:
             terminal.wait_for(awaited)
             assert "\x9b" not in terminal.seen.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def test_an_answer_that_counts_is_not_called_none_where_it_cannot_be_recorded(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold_back(root, "npm ci")
+    questions = TerminalQuestions(Machine(Workspace(str(root))))
+    (shown,) = questions.trees()
+
+    def full(*_given: object, **_named: object) -> None:
+        raise StateError("no room", hint="make some")
+
+    monkeypatch.setattr(AuditLog, "append", full)
+    assert questions.answer_shown(shown, "once").startswith("the answer counts, but is NOT RECORDED: no room")
+    assert statuses(root) == {"npm ci": "approved"}

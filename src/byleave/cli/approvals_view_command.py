@@ -17,7 +17,7 @@ from byleave.dashboard.machine import Machine
 from byleave.dashboard.pending import CHOICES, PendingQuestions
 from byleave.dashboard.question_view import facts_of
 from byleave.errors import ByleaveError, ConfigErrors, StateError
-from byleave.guard.answering import Answering
+from byleave.guard.answering import Answering, UnrecordedAnswerError
 from byleave.guard.persist_rule import PersistentRule
 from byleave.store.questions import PENDING, OpenView, fingerprint
 from byleave.text import shown, shown_lines, speakable
@@ -68,6 +68,8 @@ class TerminalQuestions(PendingQuestions):
             return _TOO_LATE
         try:
             return "" if self._take(found[0], tree, word) else _TOO_LATE
+        except UnrecordedAnswerError as error:
+            return shown_lines(str(error))
         except (ByleaveError, ConfigErrors) as error:
             return f"not answered: {shown_lines(str(error))}"
 
@@ -111,9 +113,9 @@ def _given(waiting: Waiting) -> list[list[str]]:
     given = waiting.held.input if waiting.held is not None else asked.get("input")
     if not isinstance(given, dict):
         return []
-    known = [fact[1] for action in waiting.tree["view"]["actions"] for fact in action["facts"]]
+    known = [list(fact) for action in waiting.tree["view"]["actions"] for fact in action["facts"]]
     left_out = _in_change(given) if waiting.tree["view"].get("change") else set()
-    return [[name, value] for name, value in facts_of(given) if value not in known and name not in left_out]
+    return [[name, value] for name, value in facts_of(given) if [name, value] not in known and name not in left_out]
 
 
 def _in_change(given: Tree) -> set[str]:
