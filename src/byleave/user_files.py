@@ -12,6 +12,7 @@ import marshal
 import os
 import stat
 from binascii import crc32
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from byleave.errors import StateError
@@ -26,6 +27,7 @@ Value = TypeVar("Value")
 
 _FORMAT = 4  # raise it when what a parse yields changes its shape
 _LARGEST_MEMORY = 1 << 28
+_LOCK_PERIOD = 0.005  # seconds between two attempts
 
 
 def digest(content: bytes) -> str:
@@ -185,21 +187,38 @@ def sweep_unfinished(path: str) -> None:
 
 
 class Lock:
-    """An exclusive lock between processes, held as a context manager. It is a file beside what it protects."""
+    """An exclusive lock between processes, held as a context manager. It is a file beside what it protects.
 
-    def __init__(self, path: str) -> None:
+    With `patience`, a BlockingIOError if another process has held it for so many seconds: it may have been stopped.
+    """
+
+    def __init__(self, path: str, *, patience: float | None = None) -> None:
         self._path = path
+        self._patience = patience
         self._descriptor = -1
 
     def __enter__(self) -> Self:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(self._path, flags, 0o600)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            if self._patience is None:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            else:
+                self._try_for(self._patience)
         except BaseException:
             os.close(self._descriptor)
             raise
         return self
+
+    def _try_for(self, seconds: float) -> None:
+        end = monotonic() + seconds
+        while True:
+            try:
+                return fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if monotonic() >= end:
+                    raise
+            sleep(_LOCK_PERIOD)
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None

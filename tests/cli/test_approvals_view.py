@@ -4,11 +4,15 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
+import termios
+import threading
 import time
 import tty
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +24,14 @@ from byleave.cli.live_screen import READING_SECONDS, watch_keys
 from byleave.cli.output import width_of
 from byleave.core.redact import Redactor
 from byleave.dashboard.machine import Machine
+from byleave.errors import StateError
 from byleave.hooks.event_reader import Hook
 from byleave.hooks.hook import respond
 from byleave.policy.load import Workspace
 from byleave.store.approvals import REVOKED, now
 from byleave.store.audit.log import AuditLog
 from byleave.store.audit.query import Filter
+from byleave.store.questions import AskedAction, OpenView, Questions, StoredQuestion, this_process, time_after
 from command import Terminal, at_terminal, byleave
 
 RULES = '[[rules]]\nask = { command = "npm" }\n'
@@ -328,3 +334,151 @@ def test_what_the_tool_would_get_and_where_it_leads_is_shown(root: Path, tmp_pat
     found += "\n".join(screen.rows(120, 40))
     assert "given query | how \\x1b[31m" in found
     assert f"leads to | {tmp_path / 'elsewhere' / 'file'}" in found
+
+
+@pytest.mark.parametrize("columns", range(1, 41))
+@pytest.mark.parametrize("name", ["path", "given description", "n" * 20, "n" * 300])
+def test_nothing_is_left_out_on_a_narrow_terminal(name: str, columns: int) -> None:
+    question = tree("a")
+    question["given"] = [[name, "rm -rf important"]]
+    lines, screen = drawn(question, columns, 1000)
+    screen.take("a", read=True)
+    if screen._questions.answered:  # type: ignore[attr-defined]  # noqa: SLF001
+        rows = [line.partition("| ")[2] for line in lines if "| " in line]
+        assert "rm -rf important" in "".join(rows)
+        assert max(width_of(line) for line in lines) < columns
+    else:
+        assert columns < 20
+
+
+def test_a_question_that_fits_only_now_has_been_on_the_screen_for_no_time() -> None:
+    waiting = Waiting("one")
+    screen = QuestionScreen(waiting)  # type: ignore[arg-type]
+    screen.look()
+    screen.rows(80, 4)
+    before = screen.about
+    screen.rows(80, 24)
+    assert screen.about != before
+
+
+def test_what_was_said_takes_no_room_from_a_question() -> None:
+    question = tree("a")
+    lines, screen = drawn(question)
+    screen.rows(80, len(lines) + 1)
+    screen.take("a", read=False)  # too soon, which is said
+    assert "press it again" in "\n".join(screen.rows(80, len(lines) + 1))
+    screen.take("a", read=True)
+    assert screen._questions.answered == [("a", "once")]  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def test_the_size_is_that_of_the_terminal_whatever_the_environment_says(root: Path) -> None:
+    hold_back(root, f"npm {'x' * 3500}")
+    with at_terminal("approvals", "--ui", cwd=root, env={"LINES": "500", "COLUMNS": "100"}) as terminal:
+        terminal.wait_for("1 waiting")
+        press(terminal, b"a")
+        terminal.wait_for("it does not fit this terminal")
+        press(terminal, b"q")
+        assert terminal.ends() == 0
+    assert set(statuses(root).values()) == {"pending"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Edit", {"old_string": "one", "new_string": "HARM", "edits": [{"old_string": "x", "new_string": "y"}]}),
+        ("MultiEdit", {"edits": [{"old_string": "x", "new_string": "y"}, "HARM"]}),
+        ("MultiEdit", {"edits": [{"old_string": "x", "new_string": "y", "HARM": True}]}),
+        ("Write", {"content": "x", "old_string": "HARM"}),
+        ("Write", {"content": "x", "HARM": "create"}),  # also the kind of the action
+    ],
+    ids=["beside", "no edit", "more", "half", "same value"],
+)
+def test_an_input_is_shown_where_the_difference_of_the_file_does_not_show_it(
+    tool: str, given: dict[str, Any], root: Path, own_home: Path
+) -> None:
+    (own_home / "config.toml").write_text('[defaults]\nask_timeout = 10\n[[rules]]\nask = { path = "src/**" }\n')
+    event_ = {"hook_event_name": "PreToolUse", "tool_name": tool, "session_id": "s", "cwd": str(root),
+              "permission_mode": "bypassPermissions", "tool_input": {"file_path": "src/a", **given}}  # fmt: skip
+    workspace = Workspace(str(root))
+    screen = QuestionScreen(TerminalQuestions(Machine(workspace)))
+    found: list[str] = []
+
+    def look() -> None:
+        for _ in range(100):
+            screen.look()
+            rows = screen.rows(120, 60)
+            if screen._current is not None:  # noqa: SLF001
+                found.extend(rows)
+                screen.take("d", read=True)
+                return
+            time.sleep(0.05)
+
+    looking = threading.Thread(target=look)
+    with OpenView(workspace.homes.state):
+        looking.start()
+        respond(Hook("claude-code", None, str(root)), json.dumps(event_).encode(), os.environ)
+        looking.join()
+    assert any("+" in row for row in found)
+    assert "HARM" in "\n".join(found)
+
+
+def test_the_terminal_is_as_before_after_a_signal_and_the_view_is_not_stopped(root: Path) -> None:
+    for end in (b"\x1c", signal.SIGTERM, signal.SIGHUP):
+        with at_terminal("approvals", "--ui", cwd=root) as terminal:
+            before = termios.tcgetattr(terminal.master)
+            terminal.wait_for("nothing waits for you")
+            status = Path(f"/proc/{terminal.process.pid}/status").read_text()
+            assert int(status.partition("SigIgn:")[2].split()[0], 16) >> (signal.SIGTSTP - 1) & 1
+            assert termios.tcgetattr(terminal.master) != before
+            if isinstance(end, bytes):
+                terminal.type(end)
+            else:
+                terminal.process.send_signal(end)
+            assert terminal.ends() == 0
+            assert termios.tcgetattr(terminal.master) == before
+
+
+def test_no_field_of_a_question_acts_on_the_terminal(root: Path) -> None:
+    odd = "\x1b[2J\n\u202ex\x9b31m\r\t\u200b"
+    verdict = {"because": [{"rule": odd, "source": odd}], "parts": [{"text": odd, "why": odd, "decision": odd}] * 2}
+    action = AskedAction("k", {"kind": odd, "command": odd, "cwd": odd, odd: odd}, verdict, leads_to=(odd,))
+    until = time_after(datetime.now(UTC), 600) + odd
+    given_ = {"command": odd, odd: odd, "file_path": odd, "old_string": odd, "new_string": f"{odd}1"}
+    names = (f"{root}{odd}", odd, odd, odd, odd, odd)
+    workspace = Workspace(str(root))
+    workspace.approvals.remember("k", kind="action", subject=odd, session=odd, status="pending", now=now())
+    store = Questions(workspace.approvals.directory)
+    for actions in ((action,), (action, action)):
+        store.put(StoredQuestion(*names, actions, now(), until, this_process(), given_))
+    screen = QuestionScreen(TerminalQuestions(Machine(workspace)))
+    screen.look()
+    for size in ((80, 100), (20, 5), (300, 200)):
+        for key in "jjjkkk":
+            rows = screen.rows(*size)
+            assert rows[0] == "byleave: 3 waiting"
+            assert [row for row in rows if not re.sub("\x1b\\[[0-9]*m", "", row).isprintable()] == []
+            screen.take(key, read=True)
+
+
+def test_a_terminal_with_another_encoding_gets_no_bytes_that_act_on_it(root: Path) -> None:
+    hold_back(root, "npm \xdb2J")  # in UTF-8 its second byte is what begins a control sequence in Latin-1
+    for words, awaited in ((("--ui",), "needs a terminal with UTF-8"), (("approve", "--quiet"), "[y/N] ")):
+        env = {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
+        with at_terminal("approvals", *words, cwd=root, env=env) as terminal:
+            terminal.wait_for(awaited)
+            assert "\x9b" not in terminal.seen.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
+def test_an_answer_that_counts_is_not_called_none_where_it_cannot_be_recorded(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold_back(root, "npm ci")
+    questions = TerminalQuestions(Machine(Workspace(str(root))))
+    (shown,) = questions.trees()
+
+    def full(*_given: object, **_named: object) -> None:
+        raise StateError("no room", hint="make some")
+
+    monkeypatch.setattr(AuditLog, "append", full)
+    assert questions.answer_shown(shown, "once").startswith("the answer counts, but is NOT RECORDED: no room")
+    assert statuses(root) == {"npm ci": "approved"}

@@ -1,10 +1,12 @@
 """`byleave approvals approve` shows exactly what it approves, and approves exactly what it has shown."""
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from byleave.policy.load import Workspace
@@ -158,3 +160,27 @@ def test_many_questions_with_hostile_names_are_listed(root: Path) -> None:
         hold(root, {"kind": "read", "path": "\u202e\x1b[31m" + "x" * 3000}, nonce=str(number))
     done = byleave("approvals", "list", cwd=root)
     assert (done.code, "\x1b[31m" in done.out, "\u202e" in done.out) == (0, False, False)
+
+
+def test_odd_files_among_the_questions_are_left_out(root: Path) -> None:
+    question = hold(root, {"kind": "read", "path": "README"})
+    place = Path(Workspace(str(root)).approvals.directory, "questions")
+    times = ("2026-01-01T00:00:00", "2026-01-01", "soon", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00+23:59")
+    for expires in times:
+        odd = msgspec.structs.replace(question, expires=expires, holder=(1, 1))
+        (place / f"{odd.id}.json").write_bytes(msgspec.json.encode(odd))
+    os.mkfifo(place / "aaaaaaaaaaaa.json")
+    (place / "bbbbbbbbbbbb.json").symlink_to("/dev/zero")
+    (place / "cccccccccccc.json").mkdir()
+    (place / "dddddddddddd.json").write_bytes(b"[" * 200_000)
+    (place / "dddddddddddd.answer").write_bytes(b'{"a":' * 200_000)
+    (place / f"{question.id}.answer").write_bytes(b'{"a":' * 200_000)
+    for file in place.iterdir():
+        os.utime(file, (0, 0), follow_symlinks=False)
+    done = byleave("approvals", "list", "--json", cwd=root)
+    assert (done.code, done.err) == (0, "")
+    listed = {each["id"]: each["status"] for each in json.loads(done.out)}
+    assert listed[question.id] == "pending"
+    assert set(listed.values()) == {"pending", "expired"}
+    assert not store(root).answer(Answer(question.id, "once", "test"))
+    assert store(root).withdraw(question) is None

@@ -162,3 +162,13 @@ def test_a_rule_that_denies_by_now_wins_over_the_answer(scene: Scene) -> None:
         scene.say("user", '[[rules]]\ndeny = { command = "make" }\n')
         guard.policy.expire()
         assert not guard.complete(asked, Reply(ONCE, "editor")).allowed
+
+
+def test_a_new_deny_wins_over_a_yes_however_lately_the_policy_was_read(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("byleave.policy.live_policy.REVALIDATE_AFTER", 60.0)  # as after a look that took three seconds
+    with guard_of(scene) as guard:
+        waiting = pending(guard, ASKED)
+        scene.say("user", f'{POLICY}[[rules]]\ndeny = {{ path = "other/**" }}\n')
+        assert guard.complete(waiting, Reply(ONCE, "dashboard")).verdict.decision is DENY

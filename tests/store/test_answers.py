@@ -26,7 +26,7 @@ from byleave.store.questions import (
     time_after,
 )
 from byleave.store.tool_definitions import Definition
-from byleave.user_files import ParseCache
+from byleave.user_files import Lock, ParseCache
 
 NOW, SOON, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:30Z", "2026-01-02T00:00:00Z"
 
@@ -346,3 +346,20 @@ def test_no_answer_is_taken_for_an_asker_that_is_about_to_end(place: str) -> Non
     assert not store.answer(Answer(id_, "once", "x"))
     assert (store.answer_to(id_), [each.id for each in store.all()]) == (None, [id_])  # it is shown as long as it was
     assert store.withdraw(question) is None
+
+
+def test_an_answerer_that_was_stopped_does_not_stop_those_who_ask(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("byleave.store.questions._LOCK_PATIENCE", 0.2)
+    store, question = Questions(place), asked("one")
+    store.put(question)
+    with Lock(os.path.join(place, "questions/answers.lock")):  # as a stopped process would hold it
+        waiting = threading.Thread(target=store.withdraw, args=(question,), daemon=True)
+        waiting.start()
+        waiting.join(10)
+        assert not waiting.is_alive()
+        with pytest.raises(StateError, match="temporarily unavailable"):
+            store.put(asked("two"))
+        with pytest.raises(StateError, match="temporarily unavailable"):
+            store.answer(Answer(question.id, "once", "test"))
+    assert list(store.all()) == []
+    assert not store.answer(Answer(question.id, "once", "test"))

@@ -285,6 +285,21 @@ def test_the_oldest_actions_are_forgotten_before_the_file_grows_too_large(home: 
     assert [opened(home).recalls(key) for key in ("0", "1", "new")] == [False, True, True]
 
 
+def test_an_agent_with_many_long_questions_leaves_room_for_answers(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("byleave.store.approvals.LARGEST", 30_000)
+    monkeypatch.setattr("byleave.store.approvals.LARGEST_WAITING", 10_000)
+    opened(home).remember("yes", kind="call", subject="s", session="x", status="approved", now=NOW)
+    for number in range(40):
+        asked = {"action": {"kind": "command", "command": "x" * 1000}}
+        opened(home).remember(
+            str(number), kind="action", subject="s", session="x", status="pending", now=NOW, asked=asked
+        )
+    opened(home).trust(PRINT, now=NOW)
+    keys = [each.detail["key"] for each in opened(home).all() if "key" in each.detail]
+    assert opened(home).recalls("yes")
+    assert (keys[-1], "0" in keys, len(keys) > 5) == ("39", False, True)
+
+
 def test_an_approval_that_cannot_be_written_is_said_so_and_the_old_ones_stay(home: Path) -> None:
     opened(home).trust(PRINT, now=NOW)
     _, said = add(home, 1, "x" * 2000, limit=1000).communicate(timeout=60)

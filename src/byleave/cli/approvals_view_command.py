@@ -17,7 +17,7 @@ from byleave.dashboard.machine import Machine
 from byleave.dashboard.pending import CHOICES, PendingQuestions
 from byleave.dashboard.question_view import facts_of
 from byleave.errors import ByleaveError, ConfigErrors, StateError
-from byleave.guard.answering import Answering
+from byleave.guard.answering import Answering, UnrecordedAnswerError
 from byleave.guard.persist_rule import PersistentRule
 from byleave.store.questions import PENDING, OpenView, fingerprint
 from byleave.text import shown, shown_lines, speakable
@@ -36,8 +36,9 @@ _HELP = "a once   s session   w always   d deny   j next   k back   q end"
 _TOO_SOON = "that key came before the question could be read: press it again"
 _TOO_LATE = "not answered: the question has changed, or is over; look at it again"
 MOST_LISTED = 100  # questions at a time
-_IN_CHANGE = ("content", "old_string", "new_string", "edits")  # of an input, that the difference of the file shows
+_EDIT = {"old_string", "new_string"}  # the members of an edit that the difference of the file shows
 _LONGEST_NAME = 20  # columns of a name that stands before its value
+_NARROWEST = 20  # columns of a terminal on which a question can be read
 
 
 def run(given: ParsedArguments) -> int:
@@ -67,6 +68,8 @@ class TerminalQuestions(PendingQuestions):
             return _TOO_LATE
         try:
             return "" if self._take(found[0], tree, word) else _TOO_LATE
+        except UnrecordedAnswerError as error:
+            return shown_lines(str(error))
         except (ByleaveError, ConfigErrors) as error:
             return f"not answered: {shown_lines(str(error))}"
 
@@ -110,9 +113,23 @@ def _given(waiting: Waiting) -> list[list[str]]:
     given = waiting.held.input if waiting.held is not None else asked.get("input")
     if not isinstance(given, dict):
         return []
-    known = [fact[1] for action in waiting.tree["view"]["actions"] for fact in action["facts"]]
-    left_out = _IN_CHANGE if waiting.tree["view"].get("change") else ()
-    return [[name, value] for name, value in facts_of(given) if value not in known and name not in left_out]
+    known = [list(fact) for action in waiting.tree["view"]["actions"] for fact in action["facts"]]
+    left_out = _in_change(given) if waiting.tree["view"].get("change") else set()
+    return [[name, value] for name, value in facts_of(given) if [name, value] not in known and name not in left_out]
+
+
+def _in_change(given: Tree) -> set[str]:
+    """Return the members of an input that the difference of the file shows in full, as `change_in` makes it."""
+    names = {"content"} if isinstance(given.get("content"), str) else set()
+    edits = given.get("edits")
+    if "edits" not in given:
+        return names | (_EDIT if _is_edit({name: given[name] for name in _EDIT & given.keys()}) else set())
+    return names | ({"edits"} if isinstance(edits, list) and all(map(_is_edit, edits)) else set())
+
+
+def _is_edit(edit: Any) -> bool:
+    """Whether this is an edit, and nothing else."""
+    return isinstance(edit, dict) and edit.keys() == _EDIT and all(isinstance(text, str) for text in edit.values())
 
 
 def _leads_to(waiting: Waiting) -> list[str]:
@@ -137,8 +154,8 @@ class QuestionScreen:
 
     @property
     def about(self) -> str:
-        """All that is shown of the current question, and whether its rule is."""
-        return f"{self._rule} {self._current!r}"
+        """All that is shown of the current question, whether its rule is, and whether all of it is on the screen."""
+        return f"{self._rule} {self._fits} {self._current!r}"
 
     def look(self) -> None:
         """Read the questions again; the current one stays, as long as it is there as it was."""
@@ -187,12 +204,19 @@ class QuestionScreen:
         width = columns - 1
         more = " or more" if len(self._listed) >= MOST_LISTED else ""
         head = f"{len(self._listed)}{more} waiting" if self._listed else "nothing waits for you"
-        lines = [f"byleave: {head}", *[paint(row, "dim") for row in wrapped(_HELP, width)], *wrapped(self._said, width)]
+        head_rows, help_rows = list(wrapped(f"byleave: {head}", width)), list(wrapped(_HELP, width))
+        whole: list[str] = []
         if self._current is not None:
-            lines += list(_whole(self._current, width))
+            whole += _whole(self._current, width)
             if self._rule:
-                lines += list(_rule_rows(self._current, width))
-        self._fits = len(lines) < rows
+                whole += _rule_rows(self._current, width)
+        needed = len(head_rows) + len(help_rows) + len(whole)
+        self._fits = columns >= _NARROWEST and needed < rows
+        said = list(wrapped(self._said, width)) if self._said else []
+        top = [paint(row, "dim") for row in help_rows] + said
+        if said and self._fits and needed + len(said) >= rows:  # it takes no room from a question
+            top = said[: len(help_rows)]
+        lines = [*head_rows, *top, *whole]
         room = rows - len(lines) - 2
         others = [_line(each, width) for each in self._listed if each is not self._current]
         return [*lines, "", *others[:room]] if others and room > 0 else lines
@@ -206,19 +230,21 @@ def _line(question: Tree, width: int) -> str:
 def _rule_rows(question: Tree, width: int) -> Iterator[str]:
     yield from wrapped("This rule would be added to your own file, for every agent, in all your workspaces:", width)
     yield from _named("rule", str(question["rule"]), width)
-    yield "Write this rule? y or any other key"
+    yield from wrapped("Write this rule? y or any other key", width)
 
 
 def _whole(question: Tree, width: int) -> Iterator[str]:
     """Yield everything that a yes covers, in rows that fit."""
     view, actions = question["view"], question["view"]["actions"]
     yield from (paint(row, "bold") for row in wrapped(f"{view['agent']} {view['title']}", width))
-    until = question["expires"] or "it is answered"
+    until = shown(question["expires"] or "it is answered")
     yield from wrapped(f"by the {view['door']} in {view['workspace']}, until {until}", width)
     if not actions:
         yield from _named("what", view["subject"], width)
     for number, (action, kind) in enumerate(zip(actions, question["kinds"], strict=True), 1):
-        yield from wrapped(f" {number} of {len(actions)}: {kind}" if len(actions) > 1 else f" {kind}", width)
+        yield from wrapped(
+            f" {number} of {len(actions)}: {shown(kind)}" if len(actions) > 1 else f" {shown(kind)}", width
+        )
         yield from _action_rows(action, width)
     for place in question["leads_to"]:
         yield from _named("leads to", place, width)
@@ -240,8 +266,9 @@ def _action_rows(action: Tree, width: int) -> Iterator[str]:
 
 def _named(name: str, value: str, width: int) -> Iterator[str]:
     """Yield a value behind its name and a bar: no row of it passes for one of ours."""
+    name, value = shown(name), shown_lines(value)
     start = f"  {name} | "
-    if len(name) > _LONGEST_NAME or not name.isascii():
+    if len(name) > _LONGEST_NAME or len(start) > width // 2 or not name.isascii():
         yield from wrapped(f"  {name}", width)
         start = "    | "
     rows = [row for line in value.split("\n") for row in wrapped(line, width - len(start))]

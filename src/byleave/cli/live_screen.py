@@ -9,12 +9,13 @@ Start at `show_live`. What is shown: `approvals_view_command`, `audit_view_comma
 
 from __future__ import annotations
 
+import codecs
 import os
-import shutil
 import signal
 import sys
 import termios
 import tty
+from contextlib import suppress
 from select import select
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 READING_SECONDS = 0.4  # for which something must have been on the screen before a key counts for it
 _PERIOD = 1.0  # seconds between two looks
 _LONGEST = 64  # bytes that are read at a time
+_USUAL_SIZE = 80, 24  # columns and rows of a terminal that does not say how large it is
 _CLEAR = "\x1b[H\x1b[2J"
 _ESCAPE = "\x1b"
 _QUIT = ("q", "\x03", "\x04", "")
@@ -65,20 +67,28 @@ def requires_screen(given: ParsedArguments) -> None:
     requires_person(given)
     if not sys.stdout.isatty():
         raise StateError("--ui needs a terminal to show something on", hint="run it without a pipe")
+    if codecs.lookup(sys.stdout.encoding).name != "utf-8":  # there, some letters would act on the terminal
+        raise StateError("--ui needs a terminal with UTF-8", hint="set LC_ALL to C.UTF-8, or another one with UTF-8")
 
 
 def show_live(view: LiveView) -> None:
-    """Show, and take keys, until the person ends it."""
+    """Show, and take keys, until the person ends it. The terminal is as before then, also after a signal.
+
+    Ctrl-Z does nothing: requests would wait for a view that shows nothing.
+    """
     before = termios.tcgetattr(0)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.default_int_handler)
+    signal.signal(signal.SIGTSTP, signal.SIG_IGN)
     try:
         tty.setcbreak(0)
         watch_keys(view)
     except KeyboardInterrupt:
         pass
     finally:
-        termios.tcsetattr(0, termios.TCSAFLUSH, before)
-        os.write(1, b"\n")
+        with suppress(OSError, termios.error):  # the terminal hung up
+            termios.tcsetattr(0, termios.TCSAFLUSH, before)
+            os.write(1, b"\n")
 
 
 def watch_keys(view: LiveView) -> None:
@@ -87,7 +97,7 @@ def watch_keys(view: LiveView) -> None:
     since = monotonic()
     while True:
         view.look()
-        columns, rows = shutil.get_terminal_size((80, 24))
+        columns, rows = _size()
         _draw(view.rows(columns, rows), rows)
         if view.about != about:
             termios.tcflush(0, termios.TCIFLUSH)  # it was typed about something else
@@ -104,6 +114,15 @@ def watch_keys(view: LiveView) -> None:
             since = monotonic()  # the rest of it may still come
         else:
             view.take(typed, read=monotonic() - since >= READING_SECONDS)
+
+
+def _size() -> tuple[int, int]:
+    """Return the columns and rows of the terminal; what the environment says of them may be about another one."""
+    try:
+        found = os.get_terminal_size(1)
+    except OSError:
+        return _USUAL_SIZE
+    return found if found.columns > 0 and found.lines > 0 else _USUAL_SIZE
 
 
 def _draw(lines: list[str], rows: int) -> None:

@@ -198,7 +198,8 @@ def _refuse_agents() -> None:
 
 
 def _put(terminal: int, text: str) -> None:
-    left = text.encode("utf-8", "backslashreplace")
+    # In another encoding, some bytes of UTF-8 are control characters of the terminal.
+    left = text.encode(sys.stdin.encoding or "ascii", "backslashreplace")
     while left:
         left = left[os.write(terminal, left) :]
 
@@ -339,7 +340,8 @@ def behind_bar(text: str, width: int) -> Iterator[str]:
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:
-    """Yield a text in rows that fit: a terminal would wrap it too, but without the bar."""
+    """Yield a text in rows that fit: a terminal would wrap it too, but without the bar. All of it, however narrow."""
+    width = max(1, width)
     if text.isascii():
         yield from (text[start : start + width] for start in range(0, max(1, len(text)), width))
         return

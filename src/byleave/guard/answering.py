@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 ONCE_SECONDS = 86_400.0  # within which the next identical request must come
 
 
+class UnrecordedAnswerError(StateError):
+    """The answer was given, and counts, but is not in the audit log."""
+
+
 class Answering(Struct, frozen=True):
     """Takes the answers of a person about the questions of one workspace.
 
@@ -90,4 +94,6 @@ class Answering(Struct, frozen=True):
         try:
             self.log.append(fields)
         except ByleaveError as error:
-            raise StateError(f"the answer counts, but is NOT RECORDED: {error}", hint="make room there") from None
+            raise UnrecordedAnswerError(
+                f"the answer counts, but is NOT RECORDED: {error}", hint="make room there"
+            ) from None

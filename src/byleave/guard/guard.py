@@ -342,7 +342,8 @@ class Guard:
         return found, tuple(warnings)
 
     def _evaluate_again(self, pending: Pending, reply: Reply) -> tuple[list[ResolvedAction], tuple[str, ...]]:
-        """Decide again after a yes. Where one action is denied by now, none is allowed."""
+        """Decide again after a yes, by the policy as it is now. Where one action is denied by now, none is allowed."""
+        self.policy.expire()
         found: list[ResolvedAction] = []
         warnings: dict[str, None] = {}
         for question in pending.questions:

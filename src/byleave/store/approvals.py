@@ -79,6 +79,7 @@ def command_words(tree: Mapping[str, Any]) -> Iterator[str]:
 
 LARGEST = 16 << 20
 MOST_ACTIONS = 10_000  # the oldest are forgotten: forgetting a yes is safe
+LARGEST_WAITING = 2 << 20  # characters of all questions; the oldest are forgotten: they were refused, and ask again
 _KINDS = ("mounts", "project_files", "actions", "revoked")
 _LATER = _KINDS[2:]
 _FILE_FIELDS = ("path", "sha256", "approved_at")
@@ -502,7 +503,19 @@ def _lean(tree: Tree) -> Tree:
 
 
 def _bounded(tree: Tree) -> Tree:
-    return {**tree, "actions": tree["actions"][-MOST_ACTIONS:]}
+    """Forget the oldest actions where there are too many, and the oldest questions where they take too much room.
+
+    Agents choose how many questions there are, and how long: the file must never be too large for an answer.
+    """
+    kept: list[Any] = []
+    room = LARGEST_WAITING
+    for entry in reversed(tree["actions"][-MOST_ACTIONS:]):
+        if _has(entry, {"status": PENDING}):
+            room -= len(json.dumps(entry))
+            if room < 0 and kept:
+                continue
+        kept.append(entry)
+    return {**tree, "actions": kept[::-1]}
 
 
 def _has(entry: object, fields: Mapping[str, str]) -> bool:

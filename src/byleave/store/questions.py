@@ -38,6 +38,7 @@ LARGEST = 1 << 20  # bytes of a question
 OPEN_FILE = "dashboard.open"
 _DIRECTORY, _QUESTION, _ANSWER, _LOCK_FILE = "questions", ".json", ".answer", "answers.lock"
 _LOCK = struct.Struct("hhqqi4x")  # struct flock: kind, whence, start, length, process
+_LOCK_PATIENCE = 5.0  # seconds: a program that answers, and was stopped meanwhile, must not stop all that ask
 _GONE_AFTER = 60.0  # seconds for which a question whose asker has ended is still shown
 _LONGEST_REASON = 1000  # characters of what a person says to the agent
 
@@ -194,7 +195,7 @@ class Questions:
         try:
             content = read_private(self._path(id_, _ANSWER), limit=LARGEST)
             answer = None if content is None else _ANSWERS.decode(content)
-        except (StateError, msgspec.MsgspecError):
+        except (StateError, msgspec.MsgspecError, RecursionError):
             return None
         return answer if answer is not None and answer.id == id_ else None
 
@@ -244,7 +245,7 @@ class Questions:
             return []
 
     def _locked(self) -> Lock:
-        return Lock(os.path.join(self._place, _LOCK_FILE))
+        return Lock(os.path.join(self._place, _LOCK_FILE), patience=_LOCK_PATIENCE)
 
     def _remove(self, id_: str) -> None:
         for end in (_QUESTION, _ANSWER):
@@ -289,11 +290,13 @@ def time_after(now: datetime, seconds: float) -> str:
 
 
 def read_time(written: str) -> datetime:
-    """Return a time that a question keeps; one that cannot be read is long ago."""
+    """Return a time that a question keeps; one that cannot be read, or is in no time zone, is long ago."""
+    long_ago = datetime.fromtimestamp(0, UTC)
     try:
-        return datetime.fromisoformat(written)
+        moment = datetime.fromisoformat(written)
     except ValueError:
-        return datetime.fromtimestamp(0, UTC)
+        return long_ago
+    return long_ago if moment.tzinfo is None else moment
 
 
 class OpenView:
