@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 
 from browser import MISSING, PROGRAM, Browser, Page, browser
 from byleave.policy.load import Workspace
 from byleave.store.audit.log import AuditLog
-from byleave.store.questions import AskedAction
+from byleave.store.questions import AskedAction, Questions
 from dashboard.dashboard_scene import Room, ask_about, ask_to_write, room
 
 if PROGRAM is None:
@@ -351,6 +352,29 @@ def test_hostile_names_do_nothing_in_any_page(page: Page, served: Room) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path
         assert "\u202e" not in page.text()
         assert "\x1b" not in page.text()
+
+
+def test_long_names_leave_every_page_in_its_place(page: Page, served: Room) -> None:
+    long = "A" * 3_000
+    part = {"text": long, "decision": "ask", "why": "w", "files": []}
+    verdict = {"decision": "ask", "reason": long, "because": [{"rule": long, "source": long}], "parts": [part, part]}
+    asked = AskedAction("k" * 64, {"kind": "command", "command": long}, verdict, exact=True, leads_to=(long,))
+    question = ask_about(served, asked)
+    store = Questions(Workspace(str(served.root)).approvals.directory)
+    for session in (long, "other"):
+        store.put(msgspec.structs.replace(question, agent=long, session=session, why=long))
+    log = log_of(served)
+    log.append(decided(1, agent=long, door=long, session=long))
+    log.close()
+    page.look(width=390, height=844)
+    for path in ("/approvals", "/live", "/activity", "/activity?record=1", "/"):
+        visit(page, served, path)
+        page.until(f"document.querySelector({READY.get(path, 'main')!r})")
+        page.until("document.querySelector('#agent option:nth-child(2)')" if path == "/live" else "true")
+        assert page.evaluate("document.documentElement.scrollWidth") == 390, path
+        heights = "[...document.querySelectorAll('.question, #together')].map(each => each.offsetHeight)"
+        assert max(page.evaluate(heights), default=0) < 3000
+    page.look()
 
 
 def test_decisions_appear_live_and_can_be_filtered_and_held(page: Page, served: Room) -> None:

@@ -81,6 +81,7 @@ function ago(written, now) {
 
 const list = document.querySelector('[data-view="approvals"]');
 const SETTLING = 400; // milliseconds for which a question must have been in its place before it can be answered
+const LONG = 2000; // characters of a text that is scrolled in its place
 const shown = new Map(); // by `seen`, the hash of all that a card shows: the question, its card, since when it is there
 let current = null;
 let deafUntil = 0; // milliseconds
@@ -184,7 +185,16 @@ function card(question) {
   if (pending) root.append(buttons(question));
   else root.append(make("p", { class: "dim", text: "Whoever asked has ended, or its time is over: it cannot be answered any more." }));
   root.append(problem);
+  scrollLong(root);
   return { question, root, when, problem, since: performance.now(), sending: false, focused: false };
+}
+
+// What is very long is scrolled in its place, so that the buttons stay near.
+function scrollLong(root) {
+  for (const element of root.querySelectorAll("h2, .meta, .why, .parts, .dim, summary")) {
+    if (element.textContent.length > LONG) { element.classList.add("long"); if (element.tagName !== "SUMMARY") element.tabIndex = 0; }
+  }
+  return root;
 }
 
 function buttons(question) {
@@ -376,8 +386,8 @@ function together() {
     };
     const items = make("ul", { class: "parts" }, ...group.flatMap((question) => question.view.actions.map((action) =>
       make("li", {}, badge(action.decision), make("span", { class: "dim", text: action.kind }), make("code", { text: action.subject })))));
-    return make("details", { class: "card" }, make("summary", { text: name }), items,
-      make("div", { class: "buttons" }, button("once", "", `Allow these ${group.length} once`), button("deny", "danger", `Deny these ${group.length}`)));
+    return scrollLong(make("details", { class: "card" }, make("summary", { text: name }), items,
+      make("div", { class: "buttons" }, button("once", "", `Allow these ${group.length} once`), button("deny", "danger", `Deny these ${group.length}`))));
   }));
   settle();
 }
