@@ -354,6 +354,16 @@ def test_hostile_names_do_nothing_in_any_page(page: Page, served: Room) -> None:
         assert "\x1b" not in page.text()
 
 
+def test_a_word_of_thousands_of_letters_may_be_broken_anywhere(page: Page, served: Room) -> None:
+    """Laying it out in one piece froze the page for seconds."""
+    long = "é" * 15_000
+    ask_about(served, AskedAction("k" * 64, {"kind": "command", "command": long}, {"decision": "ask"}, exact=True))
+    visit(page, served, "/approvals")
+    page.until("document.querySelector('.question')")
+    assert page.evaluate("document.querySelectorAll('.question wbr').length") >= 15_000 // 200
+    assert page.evaluate(f"document.querySelector('.question').textContent.includes('é'.repeat({len(long)}))")
+
+
 def test_long_names_leave_every_page_in_its_place(page: Page, served: Room) -> None:
     long = "A" * 3_000
     part = {"text": long, "decision": "ask", "why": "w", "files": []}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from byleave.dashboard.charts import bar_list, days_chart, share_chart
 from byleave.dashboard.markup import tag
-from byleave.dashboard.question_view import change_in, difference, facts_of, notice_of
+from byleave.dashboard.question_view import change_in, difference, facts_of, input_beside, notice_of
 from byleave.dashboard.records import FigureCounter, _local_day
 from byleave.dashboard.try_text import read_action
 from byleave.errors import InputError
@@ -505,3 +505,23 @@ def test_days_of_the_overview_are_those_of_the_users_clock(board: Room, monkeypa
         monkeypatch.undo()
         time.tzset()
         _local_day.cache_clear()
+
+
+def beside(given: dict[str, Any], change: list[str] | None = None) -> dict[str, str]:
+    return dict(input_beside(given, [], change_in(given, {}) if change is None else change))
+
+
+def test_what_the_difference_of_a_file_does_not_show_is_shown_beside_it() -> None:
+    edit = {"old_string": "a", "new_string": "b"}
+    assert beside({"file_path": "f", **edit}) == {"file_path": "f"}
+    assert beside({"file_path": "f", **edit, "replace_all": True}).keys() == {"file_path", "replace_all"}
+    assert beside({"file_path": "f", "edits": [edit], **edit}).keys() == {"file_path", "old_string", "new_string"}
+    assert "edits" in beside({"file_path": "f", "edits": [{**edit, "more": "x"}]})
+    assert "old_string" in beside({"file_path": "f", "old_string": "a"})
+
+
+def test_a_text_that_is_too_long_to_be_compared_is_shown_whole() -> None:
+    content = "x\n" * 3000
+    change = change_in({"file_path": "f", "content": content}, {})
+    assert any("not shown" in line for line in change)
+    assert beside({"file_path": "f", "content": content}, change)["content"] == content

@@ -15,7 +15,6 @@ from byleave.cli.terminal import wrapped
 from byleave.cli.workspace import open_workspace
 from byleave.dashboard.machine import Machine
 from byleave.dashboard.pending import CHOICES, PendingQuestions
-from byleave.dashboard.question_view import facts_of
 from byleave.errors import ByleaveError, ConfigErrors, StateError
 from byleave.guard.answering import Answering, UnrecordedAnswerError
 from byleave.guard.persist_rule import PersistentRule
@@ -36,7 +35,6 @@ _HELP = "a once   s session   w always   d deny   j next   k back   q end"
 _TOO_SOON = "that key came before the question could be read: press it again"
 _TOO_LATE = "not answered: the question has changed, or is over; look at it again"
 MOST_LISTED = 100  # questions at a time
-_EDIT = {"old_string", "new_string"}  # the members of an edit that the difference of the file shows
 _LONGEST_NAME = 20  # columns of a name that stands before its value
 _NARROWEST = 20  # columns of a terminal on which a question can be read
 
@@ -102,34 +100,14 @@ class TerminalQuestions(PendingQuestions):
         question = waiting.held or waiting.approval
         kinds = [str(each.action.get("kind")) for each in waiting.actions]
         seen = "" if question is None else fingerprint(question)
-        more = {"seen": seen, "kinds": kinds, "given": _given(waiting), "leads_to": _leads_to(waiting)}
+        more = {
+            "seen": seen,
+            "kinds": kinds,
+            "given": waiting.tree["view"].get("input") or [],
+            "leads_to": _leads_to(waiting),
+        }
         tree: Tree = speakable({**waiting.tree, **self._offered(waiting), **more})
         return tree
-
-
-def _given(waiting: Waiting) -> list[list[str]]:
-    """Return what the tool would get, as far as the actions and the difference of the file do not say it."""
-    asked = {} if waiting.approval is None else waiting.approval.asked
-    given = waiting.held.input if waiting.held is not None else asked.get("input")
-    if not isinstance(given, dict):
-        return []
-    known = [list(fact) for action in waiting.tree["view"]["actions"] for fact in action["facts"]]
-    left_out = _in_change(given) if waiting.tree["view"].get("change") else set()
-    return [[name, value] for name, value in facts_of(given) if [name, value] not in known and name not in left_out]
-
-
-def _in_change(given: Tree) -> set[str]:
-    """Return the members of an input that the difference of the file shows in full, as `change_in` makes it."""
-    names = {"content"} if isinstance(given.get("content"), str) else set()
-    edits = given.get("edits")
-    if "edits" not in given:
-        return names | (_EDIT if _is_edit({name: given[name] for name in _EDIT & given.keys()}) else set())
-    return names | ({"edits"} if isinstance(edits, list) and all(map(_is_edit, edits)) else set())
-
-
-def _is_edit(edit: Any) -> bool:
-    """Whether this is an edit, and nothing else."""
-    return isinstance(edit, dict) and edit.keys() == _EDIT and all(isinstance(text, str) for text in edit.values())
 
 
 def _leads_to(waiting: Waiting) -> list[str]:

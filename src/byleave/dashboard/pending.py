@@ -30,7 +30,7 @@ from byleave.dashboard.question_view import (
     action_view,
     change_in,
     definition_view,
-    facts_of,
+    input_beside,
     notice_of,
     subject_of,
     title_of,
@@ -254,8 +254,8 @@ class PendingQuestions:
         who: dict[str, Any] = {"agent": question.agent, "identity": question.identity, "door": question.door}
         tree = _tree(of, question.id, status, actions, **who)
         tree |= {"why": shown(question.why), "created": question.created, "expires": question.expires, "held": True}
-        tree["view"]["input"] = facts_of(question.input) if question.once and question.input else []
-        tree["view"]["change"] = self._change(key, question)
+        change = self._change(key, question)
+        tree["view"] |= {"change": change, "input": input_beside(question.input, tree["view"]["actions"], change)}
         tree["session"] = question.session
         tree["view"]["session"] = shown(question.session)
         return Waiting(of, key, question.id, status, question.session, actions, tree, held=question)
@@ -372,6 +372,9 @@ def _deferred(of: KnownWorkspace, approval: Approval, asked: Any, end: datetime,
     tree = _tree(of, approval.id, status, actions, agent=agent, identity=str(asked.get("identity") or ""), door=door)
     if not action:  # an older version kept one line of it
         tree["view"] |= {"title": "needs your approval", "subject": shown(approval.subject)}
+    given = asked.get("input")
+    if isinstance(given, dict):  # a yes is for exactly that
+        tree["view"]["input"] = input_beside(given, tree["view"]["actions"], ())
     why = shown(str(verdict.get("reason") or approval.subject))
     expires = end.strftime("%Y-%m-%dT%H:%M:%SZ")
     tree |= {"why": why, "created": approval.created, "expires": expires, "held": False}

@@ -39,6 +39,8 @@ _FIRST = ("command", "path", "to", "url", "server", "tool", "program", "args", "
 MOST_COMPARED = 500  # lines of a text that is compared with another one
 _MOST_LINES = 2000  # of the differences of several edits
 _CONTEXT = 2  # lines around a difference
+_EDIT = frozenset({"old_string", "new_string"})  # the members of an edit that the difference of the file shows
+_CUT = ("@@ too long", "@@ and ")  # how lines begin that say what a difference leaves out
 _MOST_VERBS = 3
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z .-]{0,29}")  # what has digits or signs in it may be a secret
 
@@ -156,6 +158,29 @@ def change_in(given: Tree | None, read: Mapping[str, str]) -> list[str]:
     if isinstance(content, str):
         lines += difference(read.get(str(given.get("file_path", "")), ""), content)
     return lines
+
+
+def input_beside(given: Tree | None, actions: Iterable[Tree], change: Sequence[str]) -> list[list[str]]:
+    """Return what the tool would get, as far as the actions and the difference of the file do not say it."""
+    if given is None:
+        return []
+    known = [list(fact) for action in actions for fact in action["facts"]]
+    left_out = _members_in(given) if change and not any(line.startswith(_CUT) for line in change) else frozenset()
+    return [[name, value] for name, value in facts_of(given) if [name, value] not in known and name not in left_out]
+
+
+def _members_in(given: Tree) -> frozenset[str]:
+    """Return the members of an input that the difference of the file shows in full, as `change_in` makes it."""
+    names = frozenset({"content"} if isinstance(given.get("content"), str) else ())
+    edits = given.get("edits")
+    if "edits" not in given:
+        return names | (_EDIT if _is_edit({name: given[name] for name in _EDIT & given.keys()}) else frozenset())
+    return names | ({"edits"} if isinstance(edits, list) and all(map(_is_edit, edits)) else frozenset())
+
+
+def _is_edit(edit: Any) -> bool:
+    """Whether this is an edit, and nothing else."""
+    return isinstance(edit, dict) and edit.keys() == _EDIT and all(isinstance(text, str) for text in edit.values())
 
 
 def difference(old: str, new: str) -> list[str]:

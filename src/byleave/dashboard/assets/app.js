@@ -17,10 +17,20 @@ const SIGN_IN = "Run `byleave dashboard` and open the address that it prints.";
 const MOST_ROWS = 1000;
 const PERIOD = 1000; // milliseconds between two looks
 
+// A word of thousands of letters takes a browser seconds to lay out, unless it is said where it may be broken.
+const WORD = 200;
+function write(element, text) {
+  if (!/\S{400}/.test(text)) { element.textContent = text; return; }
+  for (const piece of text.match(/\S{1,200}|\s+/gu)) {
+    element.append(piece);
+    if (piece.length >= WORD) element.append(document.createElement("wbr"));
+  }
+}
+
 function make(name, options = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(options)) {
-    if (key === "text") element.textContent = value;
+    if (key === "text") write(element, String(value));
     else if (key === "class") element.className = value;
     else if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
     else if (value !== null && value !== false) element.setAttribute(key, value === true ? "" : value);
