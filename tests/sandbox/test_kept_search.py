@@ -155,6 +155,29 @@ def test_what_is_mounted_meanwhile_is_searched(searched: Path, monkeypatch: pyte
 
 
 @as_root
+def test_another_mount_that_looks_the_same_is_searched(searched: Path, tmp_path: Path) -> None:
+    """The kernel gives the number of a mount again, and the name of what is mounted can be another directory's."""
+    for name in ("here", "there"):
+        (tmp_path / name / "deep").mkdir(parents=True)
+    (tmp_path / "there" / "deep" / "key").touch(mode=0o600)
+    mount = ["mount", "--bind", str(tmp_path / "here" / "deep"), str(searched / "deep")]
+    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("nothing may be mounted here")
+    try:
+        assert keep_search()
+        before = read_mounts()
+        subprocess.run(["umount", str(searched / "deep")], check=True)
+        (tmp_path / "here").rename(tmp_path / "gone")
+        (tmp_path / "there").rename(tmp_path / "here")
+        subprocess.run(mount, check=True)
+        if read_mounts() != before:
+            pytest.skip("this kernel does not give a number again")
+        assert {each.path for each in system_secrets(0)} == {str(searched / "deep" / "key")}
+    finally:
+        subprocess.run(["umount", str(searched / "deep")], check=False)
+
+
+@as_root
 def test_a_search_for_one_user_is_not_used_for_another(searched: Path) -> None:
     system_secrets(12345)
     assert take_missed_search()

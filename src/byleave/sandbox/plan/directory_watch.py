@@ -56,6 +56,22 @@ def mounts_below(mounts: bytes, tops: Iterable[str]) -> Iterator[str]:
             yield place
 
 
+def roots_below(mounts: bytes, tops: Iterable[str]) -> tuple[tuple[str, int, int], ...]:
+    """Return what is mounted at or below some directories: where, and which file or directory it is.
+
+    The list of mounts can be the same as before although one has been taken away and another put in its place. A
+    directory that is watched keeps its number.
+    """
+    found = []
+    for place in mounts_below(mounts, tops):
+        try:
+            seen = os.lstat(place)
+        except OSError:  # another mount hides it
+            continue
+        found.append((place, seen.st_dev, seen.st_ino))
+    return tuple(found)
+
+
 def _mounted(mounts: bytes) -> Iterator[tuple[str, str]]:
     """Yield where something is mounted, and the kind of file system."""
     for line in mounts.splitlines():

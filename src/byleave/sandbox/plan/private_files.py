@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.core.fs_rules import is_under
-from byleave.sandbox.plan.directory_watch import DirectoryWatch, mounts_below, read_mounts
+from byleave.sandbox.plan.directory_watch import DirectoryWatch, read_mounts, roots_below
 from byleave.sandbox.plan.plan import DIRECTORY, FILE, NOTHING, READING, PathGrant
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class _KeptSearch(Struct):
     found: tuple[PathGrant, ...] = ()
     watch: DirectoryWatch | None = None
     mounts: bytes = b""
+    roots: tuple[tuple[str, int, int], ...] = ()  # what is mounted where the search looked
     since: float = 0.0
     missed: bool = False
     once: bool = False  # it is let go of after the first look
@@ -92,14 +93,18 @@ def keep_search(*, unless_younger: float = 0.0) -> bool:
     watch = DirectoryWatch.begin((*_ABOVE, *_WHOLE), mounts) if mounts else None
     if watch is None:
         return False
-    for path in mounts_below(mounts, (*_WHOLE, _PARTLY)):  # a file there may be changed by its other name
+    roots = _roots(mounts)
+    for path, _device, _number in roots:  # a file there may be changed by its other name
         watch.add(path)
-    since, found = monotonic(), _search(uid, watch)
-    if not watch.is_quiet() or read_mounts() != mounts:
-        watch.close()
-        return False
-    _kept.uid, _kept.found, _kept.watch, _kept.mounts, _kept.since = uid, found, watch, mounts, since
-    return True
+    _kept.uid, _kept.watch, _kept.mounts, _kept.roots, _kept.since = uid, watch, mounts, roots, monotonic()
+    _kept.found = _search(uid, watch)
+    if not _holds(uid):
+        forget_search()
+    return _kept.watch is not None
+
+
+def _roots(mounts: bytes) -> tuple[tuple[str, int, int], ...]:
+    return roots_below(mounts, (*_WHOLE, _PARTLY))
 
 
 def forget_search() -> None:
@@ -135,7 +140,7 @@ def _holds(uid: int) -> bool:
     watch = _kept.watch
     if watch is None or _kept.uid != uid or monotonic() - _kept.since > _KEPT_FOR:
         return False
-    return read_mounts() == _kept.mounts and watch.is_quiet()
+    return read_mounts() == _kept.mounts and _roots(_kept.mounts) == _kept.roots and watch.is_quiet()
 
 
 def prefix_secrets(places: Iterable[PathGrant], home: str) -> Iterator[PathGrant]:
