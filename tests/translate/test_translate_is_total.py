@@ -146,6 +146,11 @@ def test_a_look_at_the_disk_that_fails_does_no_harm(path: str) -> None:
     assert [action_tree(action)["kind"] for action in found.actions] == ["update"]
 
 
+@pytest.mark.parametrize("name", ["time", "if", "coproc", "!", "{", "[[", "noglob"])
+def test_a_program_with_the_name_of_a_keyword_is_quoted(name: str) -> None:
+    assert quote_words([name, "rm"]) == f"'{name}' rm"
+
+
 @settings(max_examples=amounts.of(100, 50))
 @given(st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=8), min_size=1))
 def test_a_list_of_arguments_is_quoted_so_that_a_shell_reads_it_back(words: list[str]) -> None:

@@ -309,7 +309,7 @@ def _is_changed_call(text: str, ticket: Ticket, homes: UserDirs) -> bool:
     ways: tuple[list[str], ...] = ([], ["--home", homes.user])
     files = (None, cwd_file(homes.workspace(ticket.root), ticket.id))
     for tail in [
-        ticketed_text(["-"], ticket.id, [*home, "--root", ticket.root], ticket.text, cwd_file=file)[1:]
+        ticketed_text(["x"], ticket.id, [*home, "--root", ticket.root], ticket.text, cwd_file=file)[1:]
         for home in ways
         for file in files
     ]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from byleave.core.matchers import SYSTEM_DIRECTORIES
+from byleave.shell.syntax.simple_command import KEYWORDS, ZSH_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
+_OWN_WORDS = KEYWORDS | ZSH_WORDS
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh"})
 _BASH = "bash"
 _LETTERS = frozenset("cli")  # -c; a login shell; an interactive one
@@ -29,9 +31,9 @@ def quote_word(word: str) -> str:
 
 
 def quote_words(words: Sequence[str]) -> str:
-    """Return a list of arguments as text; the program's name is never an assignment."""
+    """Return a list of arguments as text; the program's name is never an assignment, nor a word of the shell's own."""
     quoted = [quote_word(word) for word in words]
-    if words and "=" in words[0] and quoted[0] == words[0]:
+    if words and ("=" in words[0] or words[0] in _OWN_WORDS) and quoted[0] == words[0]:
         quoted[0] = f"'{words[0]}'"
     return " ".join(quoted)
 
