@@ -107,7 +107,7 @@ byleave.toml:2: unknown key "strict_links" in defaults
 byleave.toml:2: unknown key "zzz" in defaults
     zzz = 1
     ^^^
-  hint: the keys here are os_sandbox, deny_on_missing_agent and mode""",
+  hint: the keys here are os_sandbox, deny_on_missing_agent, mode and ask_timeout""",
     ),
     "a key of a later version is refused": (
         '[store]\nurl = "sqlite:///x"\n',

@@ -14,10 +14,9 @@ from byleave.cli.output import cut_to, paint
 from byleave.cli.terminal import wrapped
 from byleave.cli.workspace import open_workspace
 from byleave.dashboard.machine import Machine
-from byleave.dashboard.pending import CHOICES, PendingQuestions
-from byleave.errors import ByleaveError, ConfigErrors, StateError
-from byleave.guard.answering import Answering, UnrecordedAnswerError
-from byleave.guard.persist_rule import PersistentRule
+from byleave.dashboard.pending import PendingQuestions
+from byleave.errors import ByleaveError, ConfigErrors
+from byleave.guard.answering import UnrecordedAnswerError
 from byleave.store.questions import PENDING, OpenView, fingerprint
 from byleave.text import shown, shown_lines, speakable
 
@@ -51,6 +50,8 @@ def run(given: ParsedArguments) -> int:
 class TerminalQuestions(PendingQuestions):
     """What waits on this machine, with the answers of the person at the terminal."""
 
+    by, door, command = "terminal", "cli", "byleave approvals --ui"
+
     def trees(self) -> list[Tree]:
         """Return the questions that can be answered, the oldest first; `seen` is the fingerprint of each."""
         found = sorted(
@@ -65,36 +66,12 @@ class TerminalQuestions(PendingQuestions):
         if len(found) != 1:
             return _TOO_LATE
         try:
-            return "" if self._take(found[0], tree, word) else _TOO_LATE
+            won = self._wins(found[0], word, rule=str(tree["rule"] or ""), seen=tree["seen"])
         except UnrecordedAnswerError as error:
             return shown_lines(str(error))
         except (ByleaveError, ConfigErrors) as error:
             return f"not answered: {shown_lines(str(error))}"
-
-    def _take(self, waiting: Waiting, tree: Tree, word: str) -> bool:
-        machine, of = self._machine, waiting.of
-
-        def keep_rule(rule: str) -> None:
-            workspace = machine.workspace(of)
-            if workspace is None:
-                raise StateError("the workspace is not there any more", hint="add the rule by hand")
-            PersistentRule(workspace, waiting.session).keep(rule)
-
-        answering = Answering(
-            machine.questions(of),
-            machine.approvals(of),
-            machine.log(of),
-            keep_rule,
-            "terminal",
-            "cli",
-            "byleave approvals --ui",
-        )
-        choice, rule = CHOICES[word], str(tree["rule"] or "")
-        if waiting.held is not None:
-            return answering.held(waiting.held, choice, rule=rule, seen=tree["seen"])
-        return waiting.approval is not None and answering.waiting(
-            waiting.approval, choice, rule=rule, seen=tree["seen"]
-        )
+        return "" if won else _TOO_LATE
 
     def _shown(self, waiting: Waiting) -> Tree:
         question = waiting.held or waiting.approval

@@ -108,6 +108,8 @@ class Listed(Struct, frozen=True):
 class PendingQuestions:
     """What waits on this machine. Used by one thread."""
 
+    by, door, command = BY, BY, "byleave dashboard"  # where the answers come from, as records call it
+
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._offers: dict[str, tuple[float, str]] = {}
@@ -276,6 +278,13 @@ class PendingQuestions:
     # What an answer does
 
     def _carry_out(self, waiting: Waiting, word: str, reason: str, rule: str | None) -> Refusal | None:
+        question = waiting.held or waiting.approval
+        seen = "" if question is None else fingerprint(question)
+        won = self._wins(waiting, word, rule=rule or "", seen=seen, reason=reason)
+        return None if won else Refusal(409, "the question was answered already, or has changed")
+
+    def _wins(self, waiting: Waiting, word: str, *, rule: str, seen: str, reason: str = "") -> bool:
+        """Answer a question, if it still is what was seen, and no other answer was faster."""
         machine, of = self._machine, waiting.of
 
         def keep_rule(text: str) -> None:
@@ -285,17 +294,11 @@ class PendingQuestions:
             PersistentRule(workspace, waiting.session).keep(text)
 
         answering = Answering(
-            machine.questions(of), machine.approvals(of), machine.log(of), keep_rule, BY, BY, "byleave dashboard"
+            machine.questions(of), machine.approvals(of), machine.log(of), keep_rule, self.by, self.door, self.command
         )
-        choice, kept = CHOICES[word], (rule or "") if word == "always" else ""
         if waiting.held is not None:
-            seen = fingerprint(waiting.held)
-            won = answering.held(waiting.held, choice, reason=reason, rule=kept, seen=seen)
-        else:
-            assert waiting.approval is not None  # noqa: S101 -- what is not held is an approval
-            seen = fingerprint(waiting.approval)
-            won = answering.waiting(waiting.approval, choice, rule=kept, seen=seen)
-        return None if won else Refusal(409, "the question was answered already, or has changed")
+            return answering.held(waiting.held, CHOICES[word], reason=reason, rule=rule, seen=seen)
+        return waiting.approval is not None and answering.waiting(waiting.approval, CHOICES[word], rule=rule, seen=seen)
 
 
 def _haste(waiting: Waiting) -> int:
