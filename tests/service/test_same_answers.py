@@ -113,4 +113,5 @@ def test_lines_of_agents_are_answered_the_same_by_a_policy_that_is_kept(running:
     for line in amounts.some(LINES, every=20):
         if "\0" not in line:
             served, alone = answers(running, ["check", "--json", "command", "--", line], root)
-            assert served == alone, line
+            if "/proc/*" not in line:  # what is said of that names whichever processes there are
+                assert served == alone, line
