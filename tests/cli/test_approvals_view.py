@@ -482,3 +482,15 @@ def test_an_answer_that_counts_is_not_called_none_where_it_cannot_be_recorded(
     monkeypatch.setattr(AuditLog, "append", full)
     assert questions.answer_shown(shown, "once").startswith("the answer counts, but is NOT RECORDED: no room")
     assert statuses(root) == {"npm ci": "approved"}
+
+
+@pytest.mark.usefixtures("own_home")
+@pytest.mark.parametrize("words", [("approvals", "--ui"), ("audit", "tail", "--ui")], ids=" ".join)
+def test_a_view_without_a_terminal_says_what_it_needs(words: tuple[str, ...], tmp_path: Path) -> None:
+    """It gives no advice to consent in a script: nothing is consented to here."""
+    command = [sys.executable, "-m", "byleave", *words]
+    done = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "--ui needs a terminal" in done.stderr
+    assert "--yes" not in done.stderr
+    assert "Traceback" not in done.stderr

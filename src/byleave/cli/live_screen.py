@@ -20,7 +20,7 @@ from select import select
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from byleave.cli.terminal import requires_person
+from byleave.cli.terminal import refuse_agents, requires_person
 from byleave.errors import InputError, StateError
 
 if TYPE_CHECKING:
@@ -64,9 +64,11 @@ def requires_screen(given: ParsedArguments) -> None:
     for flag in ("json", "yes", "no_input"):
         if given.flag(flag):
             raise InputError("--ui is for a person at a terminal", hint="leave the other flags out")
+    refuse_agents()
+    if not (os.isatty(0) and sys.stdout.isatty()):
+        hint = "run it in a terminal of your own, without pipes"
+        raise StateError("--ui needs a terminal to show something on, and to read keys from", hint=hint)
     requires_person(given)
-    if not sys.stdout.isatty():
-        raise StateError("--ui needs a terminal to show something on", hint="run it without a pipe")
     if codecs.lookup(sys.stdout.encoding).name != "utf-8":  # there, some letters would act on the terminal
         raise StateError("--ui needs a terminal with UTF-8", hint="set LC_ALL to C.UTF-8, or another one with UTF-8")
 

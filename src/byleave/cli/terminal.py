@@ -51,7 +51,7 @@ def answer_of(given: ParsedArguments, question: str, *, about: Sequence[str] = (
     even if that leads elsewhere. Below a hook, proxy, gateway or sandbox of byleave there is no consent: an agent could
     open a terminal of its own.
     """
-    _refuse_agents()
+    refuse_agents()
     if given.flag("yes"):
         return True
     if given.flag("no_input"):
@@ -76,7 +76,7 @@ def answer_of(given: ParsedArguments, question: str, *, about: Sequence[str] = (
 
 def requires_person(given: ParsedArguments) -> None:
     """Return if a person is at the terminal, or a script has consented by `--yes`; else an error."""
-    _refuse_agents()
+    refuse_agents()
     if given.flag("yes"):
         return
     terminal = _open_terminal()
@@ -189,7 +189,8 @@ def _no_terminal() -> StateError:
     return StateError("this needs your consent at a terminal", hint="in a script of your own, add --yes")
 
 
-def _refuse_agents() -> None:
+def refuse_agents() -> None:
+    """Raise a StateError if an agent or a tool may have started this process."""
     if started_by_agent():
         raise StateError(
             "this needs your consent, and an agent or tool may have started this command",
