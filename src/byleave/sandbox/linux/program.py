@@ -56,6 +56,7 @@ STEPS = (
     "hide",
     "notes",
     "notify",
+    "network",
 )
 # Kinds of places: the launcher refuses to act on one that has become something else.
 DIRECTORY, OTHER, LINKED, ITSELF = 0, 1, 2, 3  # LINKED: followed if it is a link; ITSELF: the link
