@@ -131,17 +131,28 @@ static void do_namespaces(struct program *at)
 	write_file("/proc/self/gid_map", gids);
 }
 
-/* In the keeper. It ends if this fails, and the init with it. */
+static void bring_up_loopback(void)
+{
+	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+	int any = must(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "loopback", "");
+
+	must(ioctl(any, SIOCSIFFLAGS, &request), "loopback", "");
+	close(any);
+}
+
+/* In the keeper. It ends if this fails, and the init with it. The kernel lets one process at a time change interfaces, also
+ * while it takes away the networks of earlier runs: that is waited for here as well. */
 static void make_network(void)
 {
 	must(unshare(made_meanwhile), "namespaces", "");
+	bring_up_loopback();
 	int network = must(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), "namespaces", "net");
 
 	must(send_descriptors(network_line[1], 'N', &network, 1), "namespaces", "net");
 	close(network);
 }
 
-/* In the init: enter the network that the keeper has made. A keeper that could not has said so. */
+/* In the init: enter the network that the keeper has made, with its loopback. A keeper that could not has said so. */
 static void do_network(struct program *at)
 {
 	int network;
@@ -898,12 +909,8 @@ static void do_detach(struct program *at)
 
 static void do_loopback(struct program *at)
 {
-	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-	int any = must(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "loopback", "");
-
 	(void)at;
-	must(ioctl(any, SIOCSIFFLAGS, &request), "loopback", "");
-	close(any);
+	bring_up_loopback();
 }
 
 /* Pass a descriptor to the process that started us. */
