@@ -18,7 +18,7 @@ from threading import Event, Lock, Thread
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from byleave.caller import front, leave
+from byleave.caller import after_answer, front, leave
 from byleave.cli.mount_command import mount_first
 from byleave.cli.output import complain, say, say_json, say_verbose, warn
 from byleave.cli.terminal import TerminalAsker, ask_person, may_ask, started_by_agent
@@ -45,6 +45,7 @@ from byleave.toolhost.outcome import (
     broken,
     outcome_tree,
 )
+from byleave.toolhost.process import make_room_for_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,8 +72,7 @@ def run(given: ParsedArguments) -> int:
     """Run the tool, or keep running calls of it; the exit code says what came of the last one."""
     arguments, answers = read_arguments(given.words.get("ARGUMENTS", "{}")), _answers(given)
     workspace = open_workspace(given)
-    mount_first(given, workspace, own=False)
-    policy = load_policy(given, workspace)
+    policy = mount_first(given, workspace, own=False) or load_policy(given, workspace)
     say_verbose(given, origins(policy))
     warn(given, policy.warnings)
     with CallRunner(given, workspace, policy, given.words["TOOL"], answers) as calls:
@@ -172,6 +172,7 @@ class CallRunner:
     def __init__(
         self, given: ParsedArguments, workspace: Workspace, policy: LivePolicy, tool: str, answers: dict[str, str]
     ) -> None:
+        make_room_for_descriptors()
         self._given = given
         self._name = tool
         self._known_warnings = policy.warnings
@@ -207,7 +208,7 @@ class CallRunner:
         self._handles.close()
         self._host.close()
         warn(self._given, [each for each in self._guard.warnings if each not in self._known_warnings])
-        self._guard.close()
+        after_answer(self._guard.close)  # it folds the audit log, and the caller need not wait for that
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the tool's arguments, with what the tool is for as its description."""
