@@ -8,11 +8,8 @@ from __future__ import annotations
 import json
 import os
 import select
-import shlex
 import signal
-import subprocess
 import sys
-import tempfile
 from contextlib import contextmanager, nullcontext, suppress
 from threading import Event, Lock, Thread
 from time import monotonic, sleep
@@ -451,6 +448,8 @@ class SilencingAsker:
 
 def edit_arguments(arguments: dict[str, Any]) -> dict[str, Any] | None:
     """Return the arguments as the user edits them in their own editor; None if they leave the file empty."""
+    import tempfile  # heavy: few arguments are edited
+
     with tempfile.TemporaryDirectory(prefix="byleave-") as directory:
         path = os.path.join(directory, "arguments.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -463,6 +462,9 @@ def edit_arguments(arguments: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _edit(path: str) -> None:
+    import shlex
+    import subprocess  # heavy: few arguments are edited
+
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
         done = subprocess.run([*shlex.split(editor), path], check=False)  # noqa: S603 -- the user's own editor

@@ -75,7 +75,7 @@ def keep(layers: Sequence[Layer], context: CompileContext, mounts: Mounts) -> Co
 
 
 def _sources(layers: Sequence[Layer]) -> list[str | list[str]]:
-    return [layer.path or list(layer.tree["tools"]) for layer in layers]
+    return [layer.path or list(layer.tree.get("tools", ())) for layer in layers]
 
 
 def _has_changed(kept: _Kept, context: CompileContext) -> bool:

@@ -344,9 +344,9 @@ class ToolSandboxes:
                 tool = {"source": "local", "runtime": "stdio", "access": {"fs": rules}}
                 defaults = dict(self._policy.compiled.settings.get("defaults", {}))
                 tree: dict[str, Any] = {"defaults": defaults, "tools": {self._tool.name: tool}}
-                if readable:  # a policy with this table is compiled anew each time
+                if readable:
                     tree["sandbox"] = {"read": readable}
-                policy = self._workspace.compile_tree(tree, is_usual=True)
+                policy = self._workspace.compile_tree(tree, is_usual=not readable)  # with that table none is kept
                 options = SandboxOptions(
                     limits=self._tool.limits, shown=self._program_files(policy, named), reserves_names=False
                 )
