@@ -4,6 +4,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -95,6 +96,21 @@ def test_a_rule_that_is_written_right_before_a_call_counts(running: TestService,
     assert call(running, scene, "one") == "one refused"
     rules.write_text(rules.read_text().replace('"src/one.txt"]', '"src/two.txt"]'))
     assert call(running, scene, "one").startswith("two ")
+
+
+@needs_sandbox
+def test_two_calls_at_once_are_held_to_the_same(running: TestService, scene: HookScene) -> None:
+    warmed(running, scene)
+    said: list[str] = []
+    threads = [
+        Thread(target=lambda tool=tool: said.append(call(running, scene, tool, "src/secret.txt")))
+        for tool in ("one", "two", "one")
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(said) == ["one refused", "one refused", "two refused"]
 
 
 @needs_sandbox
