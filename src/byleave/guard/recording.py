@@ -95,7 +95,7 @@ class Recorder:
         return self._evaluation(decided, drafts, numbers)
 
     def effect(self, evaluation: Evaluation, took: float, outcome: str, *, staged: bool = False) -> None:
-        """Record what was done; with `staged`, soon. Where that fails, the user is told: it cannot be taken back."""
+        """Record what was done; with `staged`, soon. Where that fails, a warning says so: it cannot be taken back."""
         action = None
         if evaluation.permit is not None:
             action = action_tree(evaluation.permit.action)

@@ -2,8 +2,9 @@
 
 A process with an event loop has many calls under way. Each stages the record of its decision, and waits until it is
 kept before anything acts on it (`StagedRecord.kept`). All that are staged in one turn of the loop share a write, in the
-order in which they were staged. What nobody waits for, the record of an outcome, is written with them, at the latest
-in the next turn. A record that is waited for while there is no crowd is written at once: there is nothing to share.
+order in which they were staged. What no caller waits for, the record of an outcome, is written with them, at the latest
+in the next turn. A record that is waited for alone, as in the turn before it, is written at once: a turn more would
+cost its caller more than the write.
 
 Only the thread of the loop stages. Where a write fails, none of its records is kept, and every caller that waits for
 one of them learns so.
@@ -12,19 +13,16 @@ one of them learns so.
 from __future__ import annotations
 
 from _thread import get_ident
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from byleave.errors import StateError
 from byleave.store.audit.journal import leave_after_fork
 
 if TYPE_CHECKING:
-    from asyncio import Future
+    from asyncio import AbstractEventLoop, Future
     from collections.abc import Callable
 
     from byleave.store.audit.journal import AuditJournal
-
-_CROWD = 0.0002  # seconds; records that are waited for and come closer than that wait for each other
 
 
 class StagedRecord:
@@ -63,8 +61,8 @@ class StagedRecords:
         self._journal = journal
         self._staged: list[StagedRecord] = []
         self._thread = 0  # whose event loop stages
-        self._crowd = 0  # how many callers have waited for the last write that one waited for
-        self._crowded_at = 0.0
+        self._due: AbstractEventLoop | None = None  # whose next turn writes
+        self._waits = self._waited = 0  # how many callers have waited for records, in this turn and the one before
         leave_after_fork(self)
 
     @property
@@ -76,9 +74,10 @@ class StagedRecords:
         """Stage one record. `on_failure` is for a caller that does not wait: it is called if it could not be kept."""
         from asyncio import get_running_loop  # heavy: for callers that have a loop
 
-        if not self._staged:
-            get_running_loop().call_soon(self.write)
-            self._thread = get_ident()
+        loop = get_running_loop()
+        if self._due is not loop:
+            self._due, self._thread = loop, get_ident()
+            loop.call_soon(self._turn)
         staged = StagedRecord(text, self, on_failure)
         self._staged.append(staged)
         return staged
@@ -91,14 +90,20 @@ class StagedRecords:
 
     async def wait_for(self, staged: StagedRecord) -> None:
         """Return when a record is written, or could not be."""
-        if self._crowd <= 1 and monotonic() - self._crowded_at > _CROWD:
+        self._waits += 1
+        if self._waits == 1 >= self._waited:
             self.write()
-            self._crowd, self._crowded_at = 1, monotonic()
             return
         from asyncio import get_running_loop  # heavy: for callers that have a loop
 
         staged.waiter = get_running_loop().create_future()
         await staged.waiter
+
+    def _turn(self) -> None:
+        """Write what the turn before has staged."""
+        self._due = None
+        self._waits, self._waited = 0, self._waits
+        self.write()
 
     def write(self) -> None:
         """Write everything that is staged, in one write, and wake those who wait for it."""
@@ -114,22 +119,15 @@ class StagedRecords:
         else:
             for number, each in enumerate(taken, first):
                 each.number = number
-        self._wake(taken)
-
-    def _wake(self, written: list[StagedRecord]) -> None:
-        waiters = [each.waiter for each in written if each.waiter is not None]
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        for each in written:
+        for each in taken:
+            if each.waiter is not None and not each.waiter.done():
+                each.waiter.set_result(None)
             if each.error is not None and each.on_failure is not None:
                 each.on_failure(each.error)
-        if waiters:
-            self._crowd, self._crowded_at = len(waiters), monotonic()
 
     def leave_to_parent(self) -> None:
         """After a fork: the parent writes what it has staged."""
-        self._staged = []
+        self._staged, self._due = [], None
 
 
 def _failed(problem: object) -> StateError:
