@@ -61,9 +61,17 @@ class StagedRecords:
         self._journal = journal
         self._staged: list[StagedRecord] = []
         self._thread = 0  # whose event loop stages
+        self._find_loop: Callable[[], AbstractEventLoop] | None = None
         self._due: AbstractEventLoop | None = None  # whose next turn writes
         self._waits = self._waited = 0  # how many callers have waited for records, in this turn and the one before
         leave_after_fork(self)
+
+    def _running_loop(self) -> AbstractEventLoop:
+        if self._find_loop is None:
+            from asyncio import get_running_loop  # heavy: for callers that have a loop
+
+            self._find_loop = get_running_loop
+        return self._find_loop()
 
     @property
     def are_ours(self) -> bool:
@@ -72,9 +80,7 @@ class StagedRecords:
 
     def add(self, text: str, on_failure: Callable[[StateError], None] | None = None) -> StagedRecord:
         """Stage one record. `on_failure` is for a caller that does not wait: it is called if it could not be kept."""
-        from asyncio import get_running_loop  # heavy: for callers that have a loop
-
-        loop = get_running_loop()
+        loop = self._running_loop()
         if self._due is not loop:
             self._due, self._thread = loop, get_ident()
             loop.call_soon(self._turn)
@@ -94,9 +100,7 @@ class StagedRecords:
         if self._waits == 1 >= self._waited:
             self.write()
             return
-        from asyncio import get_running_loop  # heavy: for callers that have a loop
-
-        staged.waiter = get_running_loop().create_future()
+        staged.waiter = self._running_loop().create_future()
         await staged.waiter
 
     def _turn(self) -> None:
