@@ -173,6 +173,16 @@ def test_a_caller_that_is_cancelled_leaves_its_record_and_those_of_others(room: 
     assert_whole(room, 4)
 
 
+def test_a_record_that_two_callers_wait_for_keeps_neither_of_them(room: Room) -> None:
+    async def scene(log: AuditLog) -> None:
+        await asyncio.gather(*(keep(log, number) for number in range(3)))
+        staged = log.stage(fields())
+        assert await asyncio.gather(staged.kept(), staged.kept()) == [4, 4]
+
+    staging(room, scene)
+    assert_whole(room, 4)
+
+
 def test_a_child_that_is_forked_does_not_write_what_its_parent_has_staged(room: Room) -> None:
     async def scene(log: AuditLog) -> None:
         staged = log.stage(fields(1))

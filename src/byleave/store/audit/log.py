@@ -19,7 +19,6 @@ from byleave.store.audit.query import find, find_oldest
 from byleave.store.audit.records import load_fast_encoder, record_text
 from byleave.store.audit.retention import Pruner, since_start
 from byleave.store.audit.scan import scan
-from byleave.store.audit.staging import StagedRecords
 from byleave.store.audit.table import StoredRecord, damaged_table, read_table, table_errors
 from byleave.store.audit.verify import Verification, head_problem, quick_problems, recalled, remember, walk_table
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from byleave.store.audit.query import Filter
     from byleave.store.audit.retention import Retention
     from byleave.store.audit.scan import Report
-    from byleave.store.audit.staging import StagedRecord
+    from byleave.store.audit.staging import StagedRecord, StagedRecords
     from byleave.store.audit.table_writer import FoldThread, TableWriter
 
     Read = TypeVar("Read")
@@ -61,7 +60,7 @@ class AuditLog:
         self._now = now
         self._up = up
         self._journal = AuditJournal(directory, warnings=self.warnings, now=now)
-        self._staged = StagedRecords(self._journal)
+        self._staged: StagedRecords | None = None
         self._made: TableWriter | None = None
         self._thread: FoldThread | None = None
 
@@ -74,10 +73,15 @@ class AuditLog:
     def append(self, fields: Mapping[str, Any]) -> int:
         """Keep one record and return its number. It survives this process; a StateError says that it was not kept."""
         text = self._text(fields)
-        return self._staged.append(text) if self._staged.are_ours else self._journal.append(text)
+        staged = self._staged
+        return staged.append(text) if staged is not None and staged.are_ours else self._journal.append(text)
 
     def stage(self, fields: Mapping[str, Any], on_failure: Callable[[StateError], None] | None = None) -> StagedRecord:
         """Have one record kept soon, with others in one write: await its `kept`. Needs a running event loop."""
+        if self._staged is None:
+            from byleave.store.audit.staging import StagedRecords  # heavy: for callers that have an event loop
+
+            self._staged = StagedRecords(self._journal)
         return self._staged.add(self._text(fields), on_failure)
 
     def _text(self, fields: Mapping[str, Any]) -> str:
@@ -190,7 +194,8 @@ class AuditLog:
 
     def close(self) -> None:
         """Write what is staged, fold a last time, if this process folded at all, and let go of the files."""
-        self._staged.write()
+        if self._staged is not None:
+            self._staged.write()
         if self._thread is not None:
             from byleave.store.audit.table_writer import fold_or_keep  # heavy: appending does not need the table
 
@@ -216,7 +221,7 @@ class AuditLog:
 
     def _settle(self) -> None:
         """Write what this thread has staged: who reads the log sees what was recorded before."""
-        if self._staged.are_ours:
+        if self._staged is not None and self._staged.are_ours:
             self._staged.write()
 
     def _exists(self) -> bool:

@@ -13,6 +13,7 @@ one of them learns so.
 from __future__ import annotations
 
 from _thread import get_ident
+from asyncio import get_running_loop
 from typing import TYPE_CHECKING
 
 from byleave.errors import StateError
@@ -61,17 +62,9 @@ class StagedRecords:
         self._journal = journal
         self._staged: list[StagedRecord] = []
         self._thread = 0  # whose event loop stages
-        self._find_loop: Callable[[], AbstractEventLoop] | None = None
         self._due: AbstractEventLoop | None = None  # whose next turn writes
         self._waits = self._waited = 0  # how many callers have waited for records, in this turn and the one before
         leave_after_fork(self)
-
-    def _running_loop(self) -> AbstractEventLoop:
-        if self._find_loop is None:
-            from asyncio import get_running_loop  # heavy: for callers that have a loop
-
-            self._find_loop = get_running_loop
-        return self._find_loop()
 
     @property
     def are_ours(self) -> bool:
@@ -80,7 +73,7 @@ class StagedRecords:
 
     def add(self, text: str, on_failure: Callable[[StateError], None] | None = None) -> StagedRecord:
         """Stage one record. `on_failure` is for a caller that does not wait: it is called if it could not be kept."""
-        loop = self._running_loop()
+        loop = get_running_loop()
         if self._due is not loop:
             self._due, self._thread = loop, get_ident()
             loop.call_soon(self._turn)
@@ -97,10 +90,11 @@ class StagedRecords:
     async def wait_for(self, staged: StagedRecord) -> None:
         """Return when a record is written, or could not be."""
         self._waits += 1
-        if self._waits == 1 >= self._waited:
+        is_alone = self._waits == 1 and self._waited <= 1
+        if is_alone or staged.waiter is not None:  # a record has one waiter: a second one does not wait
             self.write()
             return
-        staged.waiter = self._running_loop().create_future()
+        staged.waiter = get_running_loop().create_future()
         await staged.waiter
 
     def _turn(self) -> None:
