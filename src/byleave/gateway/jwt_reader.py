@@ -118,7 +118,7 @@ class JwtReader:
                 raise ConfigError(f"{whose}: {problem.problem}", hint=problem.hint) from None
 
     async def begin(self) -> None:
-        """Do as `open`, once; where the keys come from elsewhere only begin: no client waits for an issuer that is slow."""
+        """Do as `open`, once; where the keys come from elsewhere only begin: a slow issuer keeps no client waiting."""
         if self._looking is not None or self._looked >= 0:
             return
         if is_url(self._settings.jwks):
