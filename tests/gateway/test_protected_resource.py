@@ -7,7 +7,10 @@ from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any
 
+import httpx2
 import pytest
+from mcp.client.auth.utils import extract_resource_metadata_from_www_auth, extract_scope_from_www_auth
+from mcp.shared.auth import ProtectedResourceMetadata
 
 from byleave.gateway.protected_resource import Challenge, ProtectedResource, resource_at
 from byleave.net.peers import PeerAddress
@@ -250,10 +253,37 @@ def test_a_listener_without_a_session_ends_when_its_proof_does() -> None:
         await waits.wait()
         standing = opened.front._standing  # noqa: SLF001
         assert len(standing) == 1
-        standing.update(dict.fromkeys(standing, 0.0))  # an hour later
-        await until(lambda: not standing)
+        standing._until = dict.fromkeys(standing._until, 0.0)  # noqa: SLF001 -- an hour later
+        await until(lambda: not len(standing))
 
     play(scenario)
+
+
+def test_the_stream_of_the_oldest_revision_ends_with_its_token_too() -> None:
+    async def scenario(opened: Scene, issuer: TokenIssuer, client: Client) -> None:
+        soon = {"authorization": bearer(issuer, exp=int(time.time()) + 5)["authorization"]}
+        await client.send(client.request("GET", "/sse", b"", **soon))
+        assert (await client.head())[0] == 200
+        stream: Any = opened.gateway.talks[0].standing
+        assert 30 < stream._until - stream.now <= 35  # noqa: SLF001
+
+    play(scenario)
+
+
+def test_the_official_client_understands_the_metadata_and_the_challenges() -> None:
+    async def scenario(_opened: Scene, issuer: TokenIssuer, client: Client) -> None:
+        found = await client.ask("GET", f"{PLACE}/mcp")
+        metadata = ProtectedResourceMetadata.model_validate_json(found.body)
+        assert (str(metadata.resource), [str(each).rstrip("/") for each in metadata.authorization_servers]) == (
+            AUDIENCE,
+            [issuer.issuer],
+        )
+        refused = await client.post(CALL, mcp_protocol_version=MODERN)
+        response = httpx2.Response(401, headers={"www-authenticate": refused.fields["www-authenticate"]})
+        assert extract_resource_metadata_from_www_auth(response) == METADATA
+        assert extract_scope_from_www_auth(response) == "mcp"
+
+    play(scenario, require_identity=True, scopes=(ScopeRule("mcp", all=True),))
 
 
 def test_a_reload_takes_an_issuer_away_at_once() -> None:

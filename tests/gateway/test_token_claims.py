@@ -183,6 +183,11 @@ def test_without_a_rule_or_a_claim_there_is_no_agent() -> None:
     assert isinstance(made.read(MADE.token(groups=["b"])), Verified)
 
 
+@pytest.mark.parametrize("expires", ["2000000000", True, [2_000_000_000], None, {}])
+def test_an_end_that_is_no_number_is_none(expires: object) -> None:
+    assert isinstance(reader().read(MADE.by_hand(HEADER, {**CLAIMS, "exp": expires})), Rejected)
+
+
 def test_sessions_of_one_agent_have_different_owners() -> None:
     made = reader(IdentityRule("builder", (("groups", "b"),)), agent_claim=None)
     found = [made.read(MADE.token(groups=["b"], sub=sub)) for sub in ("a", "b", "a:1", "1:a")]

@@ -15,7 +15,6 @@ Start at `serve_http`.
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
@@ -39,13 +38,14 @@ from byleave.gateway.http_request import (
     unspoken,
 )
 from byleave.gateway.http_sessions import (
-    LONGEST_PROOF,
     EventStream,
     HttpSessions,
     Opening,
     PostResponse,
+    StandingRequests,
     accept,
     answered,
+    proof_until,
 )
 from byleave.gateway.http_trust import Proxies, check_address, is_foreign
 from byleave.gateway.identity import (
@@ -67,7 +67,7 @@ from byleave.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST
 from byleave.protocol.sse import endpoint_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Protocol
 
     from byleave.gateway.http_request import HttpExchange, RequestHead
@@ -188,7 +188,7 @@ class HttpFront:
         self._server: HttpServer[RequestHead] = HttpServer(self, limits, warn)
         self._sessions = HttpSessions(0)
         self._open_of: Counter[str] = Counter()  # messages without a session that are worked on, by principal
-        self._standing: dict[HttpExchange, float] = {}  # streams without a session, and when their proof ends
+        self._standing = StandingRequests()
         self._settings: FrontSettings | None = None
         self._resource: ProtectedResource | None = None
         self._proofs: object = None
@@ -233,7 +233,7 @@ class HttpFront:
             self._proofs = None  # until all of it holds
             before, self.identity = self.identity, Identity(tokens={}, require=True)
             self._sessions.end_streams()
-            self._end_standing(self._standing)
+            self._standing.end()
             self.identity = self._identity_by(settings, tokens, [*bound, *subjects.values()], subjects, before)
             self._settings = settings
             self._describe()
@@ -310,8 +310,7 @@ class HttpFront:
     def tick(self, now: float) -> None:
         self._sessions.tick(now)
         self.identity.issuers.keep_fresh()
-        if self._standing:
-            self._end_standing([exchange for exchange, until in self._standing.items() if now >= until])
+        self._standing.end(now)
 
     def admit(self, connection: CallerConnection) -> BadRequest | None:
         """Note who is at the other end; where callers cannot prove who they are, turn away all but our own user."""
@@ -415,24 +414,11 @@ class HttpFront:
         else:
             work = partial(answered, exchange, self._response(exchange), conversation, context, id_of(message))
             if message.method == _STANDING and caller.identity == "verified":
-                work = partial(self._stand, exchange, _proof_until(caller, exchange.connection.now), work)
+                work = partial(self._standing.hold, exchange, proof_until(caller, exchange.connection.now), work)
         return partial(self._counted, caller.principal, work)
 
     def _response(self, exchange: HttpExchange) -> PostResponse:
         return PostResponse(exchange, challenge=self.identity.challenge)
-
-    async def _stand(self, exchange: HttpExchange, until: float, work: Work) -> None:
-        """Do what takes as long as its client likes, until the proof by which it was begun ends."""
-        self._standing[exchange] = until
-        try:
-            await work()
-        finally:
-            del self._standing[exchange]
-
-    def _end_standing(self, exchanges: Iterable[HttpExchange]) -> None:
-        for exchange in exchanges:
-            if exchange.task is not None:
-                exchange.task.cancel()
 
     async def _counted(self, principal: str, work: Work) -> None:
         """Do what belongs to no session, counted: the answer to a notification may come before its work is done."""
@@ -488,7 +474,7 @@ class HttpFront:
             return
         if session.stream is not None:
             session.stream.end()
-        until = _proof_until(caller, exchange.connection.now) if caller.identity == "verified" else None
+        until = proof_until(caller, exchange.connection.now) if caller.identity == "verified" else None
         ended = partial(_stream_ended, session)
         session.stream = EventStream(exchange, ended, fields=_session_field(session), until=until)
         session.conversation.attach(session.stream)
@@ -527,7 +513,7 @@ class HttpFront:
             self._no_room(exchange)
             return
         first = endpoint_event(f"/messages?session_id={session.id}")
-        until = None if caller.expires is None else _proof_until(caller, exchange.connection.now)
+        until = None if caller.expires is None else proof_until(caller, exchange.connection.now)
         session.stream = EventStream(exchange, lambda _stream: self._sessions.end(session), first=first, until=until)
         session.conversation.attach(session.stream)
 
@@ -585,12 +571,6 @@ async def _within(exchange: HttpExchange, session: HttpSession, work: Work) -> N
 def _context_of(head: RequestHead, caller: Caller) -> MessageContext:
     context = head.unclaimed_context if caller.identity == "verified" else head.context
     return context if caller.scopes is None else MessageContext(context.headers, caller.scopes)
-
-
-def _proof_until(caller: Caller, now: float) -> float:
-    """Return when a caller who has proved who it is has to prove it again: not later than its token expires."""
-    left = LONGEST_PROOF if caller.expires is None else caller.expires - time.time()
-    return now + min(LONGEST_PROOF, left)
 
 
 def _session_field(session: HttpSession) -> bytes:

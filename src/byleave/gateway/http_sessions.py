@@ -16,8 +16,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import time
 from asyncio import CancelledError, get_running_loop
 from collections import Counter, OrderedDict
+from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from byleave.gateway.http_request import HttpExchange
     from byleave.gateway.interfaces import Caller, Conversation, MessageContext
     from byleave.gateway.protected_resource import Challenge
+    from byleave.net.http_server_exchange import Work
 
 
 LONGEST_REST = 1800.0  # seconds without an open stream
@@ -158,7 +161,7 @@ async def _closed(conversation: Conversation) -> None:
 _UNAUTHORIZED = 401
 CANCELLED = -32800  # what the official SDK answers to a request that was withdrawn
 _SOON = 0.05  # seconds after which a client need not wait for what its notification sets off
-LONGEST_PROOF = 3600.0  # seconds for which a stream stands before its client has to prove itself again
+_LONGEST_PROOF = 3600.0  # seconds for which a stream stands before its client has to prove itself again
 
 
 class PostResponse:
@@ -317,6 +320,36 @@ class EventStream:
         on_end, self._on_end = self._on_end, None
         if on_end is not None:
             on_end(self)
+
+
+def proof_until(caller: Caller, now: float) -> float:
+    """Return when a caller who has proved who it is has to prove it again: not later than its token expires."""
+    left = _LONGEST_PROOF if caller.expires is None else caller.expires - time.time()
+    return now + min(_LONGEST_PROOF, left)
+
+
+class StandingRequests:
+    """Requests of clients without a session that stay open for as long as the client likes: until their proof ends."""
+
+    def __init__(self) -> None:
+        self._until: dict[HttpExchange, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    async def hold(self, exchange: HttpExchange, until: float, work: Work) -> None:
+        """Do the work of such a request."""
+        self._until[exchange] = until
+        try:
+            await work()
+        finally:
+            del self._until[exchange]
+
+    def end(self, now: float = inf) -> None:
+        """End those whose proof has ended by now; all of them, if the proofs themselves have changed."""
+        for exchange, until in list(self._until.items()):
+            if now >= until and exchange.task is not None:
+                exchange.task.cancel()
 
 
 class _Outcome(msgspec.Struct):
