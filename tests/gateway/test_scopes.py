@@ -1,11 +1,17 @@
 """What a call needs of its caller's token: a scope that is missing is refused with what would help, and recorded."""
 
+import asyncio
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from byleave.gateway.http_front import serve_http
 from byleave.policy.gateway_settings import GatewaySettings, ScopeRule
-from fakes.mcp_talk import FakeServer, Talk, Tree
+from fakes.mcp_front import Client
+from fakes.mcp_talk import META, FakeServer, Talk, Tree
+from fakes.token_issuer import AUDIENCE, issuing
 
 ISSUERS = [{"issuer": "https://id.example.com", "audience": "a"}]
 SCOPES = {
@@ -164,3 +170,59 @@ def test_a_scope_that_is_added_holds_for_calls_that_wait(
         assert talk.servers["shop"].calls() == []
 
     play(scene, {**POLICY, "servers": {"shop": {"command": ["shop"], "stateful": False}}})
+
+
+def test_over_http_a_client_learns_which_token_would_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def whole() -> None:
+        async with issuing() as issuer, asyncio.timeout(10):
+            issuer.publish()
+            gateway = {
+                "public_url": AUDIENCE,
+                "issuers": [{"issuer": issuer.issuer}],
+                "identities": [{"match": {"groups": "builders"}, "agent": "ops"}],
+                "scopes": SCOPES,
+            }
+            talk = Talk(
+                tmp_path, monkeypatch, {**POLICY, "gateway": gateway}, shop=FakeServer("price", "query", "close")
+            )
+            front = await serve_http(talk.gateway, "127.0.0.1", 0, **talk.gateway.proofs)
+            port = front.addresses[0].port
+            client = Client(*await asyncio.open_connection("127.0.0.1", port), port)
+
+            async def called(tool: str, accept: str = "application/json, text/event-stream", **claims: str) -> Tree:
+                meta = {f"{META}protocolVersion": "2026-07-28", f"{META}clientCapabilities": {}}
+                params = {"name": f"shop__{tool}", "arguments": {}, "_meta": meta}
+                said = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+                found = await client.post(
+                    said,
+                    accept=accept,
+                    mcp_protocol_version="2026-07-28",
+                    mcp_method="tools/call",
+                    mcp_name=f"shop__{tool}",
+                    authorization="Bearer " + issuer.token(None, groups=["builders"], **claims),
+                )
+                body = (
+                    json.loads(found.body) if found.fields["content-type"] == "application/json" else found.events[-1]
+                )
+                return {"status": found.status, "challenge": found.fields.get("www-authenticate"), **body}
+
+            try:
+                for accept in ("application/json", "text/event-stream", "application/json, text/event-stream"):
+                    few = await called("close", accept, scope="shop")
+                    assert (few["status"], few["id"], few["error"]["data"]["decision"]) == (403, 7, "deny")
+                    assert few["challenge"] == (
+                        'Bearer realm="byleave", error="insufficient_scope", '
+                        'error_description="the token lacks a scope that this needs", scope="shop shop:write", '
+                        'resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource/mcp"'
+                    )
+                assert talk.servers["shop"].calls() == []
+                good = await called("close", scope="shop shop:write")
+                assert (good["status"], good["challenge"], "result" in good) == (200, None, True)
+                denied = await called("query", scope="")
+                assert (denied["status"] in (200, 400), denied["challenge"]) == (True, None)
+            finally:
+                await client.close()
+                await front.close(grace=1)
+                await talk.close()
+
+    asyncio.run(whole())

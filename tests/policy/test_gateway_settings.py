@@ -151,7 +151,8 @@ def test_a_project_cannot_say_whose_tokens_count(scene: Scene, key: str) -> None
 
 @pytest.mark.parametrize("key", ["public_url", "issuers", "keys by discovery"])
 def test_a_file_that_the_user_names_can(scene: Scene, key: str) -> None:
-    scene.load(scene.say("command line", OWN[key]))
+    gateway = scene.load(scene.say("command line", OWN[key])).compiled.gateway
+    assert gateway.public_url or gateway.all_issuers
 
 
 def test_a_scope_for_a_server_that_is_nowhere_is_worth_a_warning(scene: Scene) -> None:
