@@ -132,7 +132,12 @@ def test_a_reload_keeps_the_keys_of_what_stays_the_same() -> None:
             assert [*same] == [*made]
             changed = made.renewed(None, [settings(one)], subjects={}, rules=rules)
             assert [*changed] != [*made][:1]
+            assert isinstance(changed.read(one.token()), Verified)  # with the keys that were there
             assert isinstance(changed.read(other.token()), Rejected)
+            await changed.open()
+            moved = made.renewed(None, [settings(one, jwks=f"{one.origin}/moved")], subjects={}, rules=[])
+            assert moved.read(one.token()) is None  # keys of one place are not those of another
+            assert [len(each.asked) for each in (one, other)] == [2, 2]
 
     run(scenario)
 
@@ -148,6 +153,31 @@ def test_the_words_of_one_issuer_are_no_words_of_another() -> None:
             found = [made.read(each.token(sub="robot")) for each in (worded, listed)]
             assert [each.agent for each in found if isinstance(each, Verified)] == ["builder", "robot"]
             assert isinstance(made.read(listed.token(sub="builder")), Rejected)
+
+    run(scenario)
+
+
+def test_no_claim_of_a_listed_issuer_names_an_agent_with_a_token_of_ours() -> None:
+    async def scenario() -> None:
+        async with issuing() as worded, issuing() as listed:
+            worded.publish()
+            listed.publish()
+            made = Issuers().renewed(settings(worded), [settings(listed)], subjects={}, rules=[], own=["admin"])
+            for reader in made:
+                await reader.open()
+            assert isinstance(made.read(listed.token(sub="admin")), Rejected)
+            assert isinstance(made.read(listed.token(sub="free")), Verified)
+            assert isinstance(made.read(worded.token(sub="admin")), Verified)  # as the older form always did
+
+    run(scenario)
+
+
+def test_a_page_for_every_path_is_no_metadata() -> None:
+    async def scenario() -> None:
+        async with issuing() as one:
+            one.publish(SECOND)
+            one.answers[FIRST] = b"<html>"
+            assert json.loads(await asyncio.to_thread(keys_of, settings(one))) == one.keys
 
     run(scenario)
 
@@ -207,19 +237,22 @@ FIRST, SECOND = "/.well-known/oauth-authorization-server", "/.well-known/openid-
 WRONG: dict[str, tuple[Callable[[TokenIssuer], object], str]] = {
     "another issuer": (lambda one: one.publish(issuer="https://evil.example"), "that of another issuer"),
     "a slash more": (lambda one: one.publish(issuer=f"{one.issuer}/"), "that of another issuer"),
-    "no issuer": (lambda one: one.answers.update({FIRST: b'{"jwks_uri":"https://e.com/k"}'}), "does not say"),
-    "no keys": (lambda one: one.answers.update({FIRST: b'{"issuer":"x"}'}), "does not say"),
-    "no JSON": (lambda one: one.answers.update({FIRST: b"<html>"}), "does not say"),
-    "a list": (lambda one: one.answers.update({FIRST: b"[]"}), "does not say"),
+    "no issuer": (
+        lambda one: one.answers.update({FIRST: b'{"jwks_uri":"https://e.com/k"}'}),
+        "that of another issuer",
+    ),
+    "no keys": (lambda one: one.answers.update({FIRST: b'{"issuer":"x"}'}), "has no metadata"),
+    "no JSON": (lambda one: one.answers.update({FIRST: b"<html>"}), "has no metadata"),
+    "a list": (lambda one: one.answers.update({FIRST: b"[]"}), "has no metadata"),
     "keys that are no text": (
         lambda one: one.answers.update({FIRST: json.dumps({"issuer": one.issuer, "jwks_uri": ["x"]}).encode()}),
-        "that of another issuer",
+        "has no metadata",
     ),
     "the issuer twice": (
         lambda one: one.answers.update(
             {FIRST: f'{{"issuer":"x","issuer":"{one.issuer}","jwks_uri":"{one.origin}/keys"}}'.encode()}
         ),
-        "does not say",
+        "has no metadata",
     ),
     "a redirect of the keys": (lambda one: one.answers.update({"/keys": (302, f"{one.origin}/other")}), "answered 302"),
     "a redirect of the metadata": (

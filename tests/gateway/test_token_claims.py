@@ -24,7 +24,7 @@ def reader(*rules: IdentityRule, **settings: Any) -> JwtReader:
 
 
 HEADER = {"alg": "ES256", "kid": "k1"}
-CLAIMS = MADE.claims()
+CLAIMS = MADE.claims(exp=4_000_000_000)
 TWICE: dict[str, tuple[object, object]] = {
     "the issuer": (HEADER, b'{"iss":"https://evil.example","iss":"%s"}' % ISSUER.encode()),
     "the algorithm": (b'{"alg":"none","alg":"ES256","kid":"k1"}', CLAIMS),

@@ -259,7 +259,13 @@ class HttpFront:
         subjects: Mapping[str, str],
         before: Identity,
     ) -> Identity:
-        issuers = before.issuers.renewed(settings.jwt, settings.issuers, subjects=subjects, rules=settings.identities)
+        issuers = before.issuers.renewed(
+            settings.jwt,
+            settings.issuers,
+            subjects=subjects,
+            rules=settings.identities,
+            own=[agent for agent, digests in tokens.items() if digests],
+        )
         identity = Identity(
             tokens=tokens, bound=bound, require=settings.require_identity, issuers=issuers, proxies=self._proxies
         )

@@ -88,26 +88,29 @@ def _discovered(issuer: str) -> bytes:
     rule = NetRule(target.host, allow=True, private=True)
     for url in metadata_urls(issuer):
         response = _response(url, rule, deadline)
-        if response.status == 200:
-            keys = _keys_named_in(response.body, issuer)
+        keys = _keys_named_in(response.body, issuer) if response.status == 200 else None
+        if keys is not None:
             place = _target(keys)
             if place.scheme != "https" and target.scheme == "https":
                 raise InputError("the issuer's metadata names keys without TLS", hint="name the keys by jwks")
             return _body(_response(keys, rule if place.host == target.host else ANY_PUBLIC, deadline))
-    raise InputError(f"the issuer {quoted(issuer)} has no metadata", hint="name the keys by jwks")
+    raise InputError(f"the issuer {quoted(issuer)} has no metadata that names its keys", hint="name the keys by jwks")
 
 
-def _keys_named_in(content: bytes, issuer: str) -> str:
+def _keys_named_in(content: bytes, issuer: str) -> str | None:
+    """Return where the keys are; None if this is no metadata, or does not say it: another place may have some."""
     try:
         tree = FAST.decode(content)
-        named, keys = tree["issuer"], tree["jwks_uri"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise InputError("the issuer's metadata does not say where its keys are", hint="name them by jwks") from None
-    if named != issuer or not isinstance(keys, str):
+    except (ValueError, RecursionError):  # some servers have a page for every path
+        return None
+    if type(tree) is not dict or not isinstance(tree.get("jwks_uri"), str):
+        return None
+    if tree.get("issuer") != issuer:
         raise InputError(
             f"the metadata of {quoted(issuer)} is that of another issuer",
             hint="write the issuer letter by letter as its metadata does, also the slash at its end",
         )
+    keys: str = tree["jwks_uri"]
     return keys
 
 

@@ -16,7 +16,7 @@ from byleave.gateway.jwt_reader import JwtReader
 from byleave.gateway.token_claims import LONGEST_TOKEN, MALFORMED, Rejected, take_apart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from byleave.gateway.jwt_reader import Settings, Verified
     from byleave.gateway.token_claims import AgentRule
@@ -41,20 +41,26 @@ class Issuers:
         *,
         subjects: Mapping[str, str],
         rules: Sequence[AgentRule],
+        own: Iterable[str] = (),
     ) -> Issuers:
         """Return the issuers of new settings; a reader whose settings are the same stays, with the keys that it has.
 
-        `worded` is the one whose tokens may mean agents by a word of theirs, `subjects`.
+        `worded` is the one whose tokens may mean agents by a word of theirs, `subjects`, or name any other. `own` are
+        agents with a token of ours, which no token of those that are `listed` can simply name.
         """
         bound = frozenset(subjects.values())
-        requested = [(worded, subjects)] if worded is not None else []
         nothing: Mapping[str, str] = {}
-        requested += [(each, nothing) for each in listed]
+        requested = [(worded, subjects, bound)] if worded is not None else []
+        requested += [(each, nothing, bound.union(own)) for each in listed]
         readers: list[JwtReader] = []
-        for settings, words in requested:
+        for settings, words, kept_from in requested:
             known = self._readers.get(settings.issuer)
-            kept = known if known is not None and known.is_for(settings, words, rules, bound) else None
-            readers.append(kept or JwtReader(settings, subjects=words, rules=rules, bound=bound))
+            if known is None or not known.is_for(settings, words, rules, kept_from):
+                keys = None if known is None else known.keys_for(settings)
+                known = JwtReader(settings, subjects=words, rules=rules, bound=kept_from)
+                if keys is not None:
+                    known.begin_with(*keys)
+            readers.append(known)
         return Issuers(readers)
 
     async def open(self) -> None:

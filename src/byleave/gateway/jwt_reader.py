@@ -108,6 +108,16 @@ class JwtReader:
         """Whether a reader made of these would be the same, but for the keys that this one has already."""
         return bool(self._keys) and self._made_of == (settings, dict(subjects), tuple(rules), bound)
 
+    def keys_for(self, settings: Settings) -> tuple[tuple[Key, ...], float] | None:
+        """Return the keys and when they were looked for, if other settings have them from the same place."""
+        mine = self._settings
+        same = (mine.issuer, mine.jwks, mine.algorithms) == (settings.issuer, settings.jwks, settings.algorithms)
+        return (self._keys, self._looked) if same and self._keys else None
+
+    def begin_with(self, keys: tuple[Key, ...], looked: float) -> None:
+        """Use the keys of a reader that was there before, as old as they are: no token has to wait for new ones."""
+        self._keys, self._looked = keys, looked
+
     async def open(self) -> None:
         """Get the keys for the first time. A ConfigError if they are in a file that cannot be used."""
         try:
