@@ -59,9 +59,9 @@ def read_mcp_head(head: ServerRequestHead, repeated: Sequence[str]) -> RequestHe
     fields = head.fields
     takes_json, takes_events = _accepted(fields.get("accept"))
     passed = {name: value for name, value in fields.items() if name in _PASSED_ON or name.startswith(_PARAM)}
-    proved = passed
+    shown = unclaimed = MappingProxyType(passed)
     if AGENT in passed:
-        proved = {name: value for name, value in passed.items() if name != AGENT}
+        unclaimed = MappingProxyType({name: value for name, value in passed.items() if name != AGENT})
     return RequestHead(
         head.method,
         head.path,
@@ -75,8 +75,8 @@ def read_mcp_head(head: ServerRequestHead, repeated: Sequence[str]) -> RequestHe
         takes_events=takes_events,
         revision=fields.get("mcp-protocol-version", ""),
         session=fields.get("mcp-session-id", ""),
-        context=MessageContext(MappingProxyType(passed), _NO_SCOPES),
-        unclaimed_context=MessageContext(MappingProxyType(proved)),
+        context=MessageContext(shown, _NO_SCOPES),
+        unclaimed_context=MessageContext(unclaimed),
         passed_on=_passed_on(tuple(fields)),
     )
 
