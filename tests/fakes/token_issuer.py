@@ -5,7 +5,7 @@ import base64
 import json
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import jwt
@@ -30,6 +30,7 @@ class TokenIssuer:
         self.answers: dict[str, bytes | int | tuple[int, str]] = {}
         self.asked: list[str] = []
         self.slow: asyncio.Event | None = None
+        self.serving: set[asyncio.Task[Any]] = set()
 
     @property
     def keys(self) -> dict[str, Any]:
@@ -63,6 +64,18 @@ class TokenIssuer:
         return f"{said}.{part(algorithm.sign(said.encode(), self.key))}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.serving.add(task)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            try:
+                await self._serve(reader, writer)
+            finally:
+                writer.close()
+                await writer.wait_closed()
+                self.serving.discard(task)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         path = head.split(b" ")[1].decode()
         self.asked.append(path)
@@ -73,7 +86,7 @@ class TokenIssuer:
         if isinstance(found, tuple):
             status, more = found[0], f"Location: {found[1]}\r\n"
         writer.write(f"HTTP/1.1 {status} X\r\n{more}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        writer.close()
+        await writer.drain()
 
 
 @asynccontextmanager
@@ -88,3 +101,7 @@ async def issuing(path: str = "", kid: str = "k1") -> AsyncIterator[TokenIssuer]
         finally:
             if made.slow is not None:
                 made.slow.set()
+            server.close()
+            await asyncio.sleep(0.01)  # what has just connected is served to its end
+            if made.serving:
+                await asyncio.wait(made.serving, timeout=5)
