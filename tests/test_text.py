@@ -1,5 +1,6 @@
 """Text from outside cannot act on a terminal, hide, or pass for something else."""
 
+import tracemalloc
 import unicodedata
 
 import pytest
@@ -66,6 +67,25 @@ def test_words_are_listed_as_a_person_would(words: list[str], expected: str) -> 
 def test_letters_that_changed_places_come_before_a_word_that_is_as_alike() -> None:
     assert nearest_word("--prot", ("--root", "--port")) == "--port"
     assert nearest_word("gti", ("git", "gtk")) == "git"
+
+
+@given(st.text("abc", max_size=6), st.lists(st.text("abc", max_size=6), max_size=6))
+def test_a_word_with_two_letters_swapped_is_found_before_one_as_alike(word: str, known: list[str]) -> None:
+    swapped = {f"{word[:at]}{word[at + 1]}{word[at]}{word[at + 2 :]}" for at in range(len(word) - 1)} - {word}
+    meant = [each for each in known if each in swapped]
+    assert not meant or nearest_word(word, known) == meant[0]
+
+
+def test_a_word_of_any_length_has_a_nearest_word_or_none_at_once() -> None:
+    """Words come from outside: all of its neighbours would be more than there is memory for."""
+    word = "".join([f"{number:x}" for number in range(4000)])
+    limit = len(word) * 100
+    tracemalloc.start()
+    try:
+        assert nearest_word(word, ("read", "grep")) is None
+        assert tracemalloc.get_traced_memory()[1] < limit
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_word_that_is_like_none_has_no_nearest_word() -> None:

@@ -60,11 +60,16 @@ def nearest_word(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> str
     """Return the known word that was probably meant: two letters that changed places first, then the most alike."""
     from difflib import get_close_matches  # only a mistake needs it
 
-    swapped = {f"{word[:place]}{word[place + 1]}{word[place]}{word[place + 2 :]}" for place in range(len(word) - 1)} - {
-        word
-    }
-    near = [each for each in known if each in swapped] or get_close_matches(word, known, n=1, cutoff=cutoff)
+    near = [each for each in known if _is_swapped(word, each)] or get_close_matches(word, known, n=1, cutoff=cutoff)
     return near[0] if near else None
+
+
+def _is_swapped(word: str, other: str) -> bool:
+    """Whether two letters beside each other changed places; the word may be of any length."""
+    if len(word) != len(other):
+        return False
+    differs = [place for place in range(len(word)) if word[place] != other[place]]
+    return len(differs) == 2 and differs[1] == differs[0] + 1 and sorted(word) == sorted(other)
 
 
 _BACKSLASH, _QUOTE = "\\", '"'

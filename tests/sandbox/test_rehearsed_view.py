@@ -1,7 +1,10 @@
 """What a process learns ahead of a request changes nothing of what the request finds."""
 
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,3 +96,33 @@ def test_a_policy_without_shell_is_left_alone(workspace: Workspace) -> None:
     rehearse_plan(policy, "no such tool", workspace.root.path)
     assert policy.known is not None
     assert not policy.known
+
+
+def test_a_slow_disk_keeps_no_rehearsal_going(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that rehearses answers nothing meanwhile."""
+    root = Path(workspace.root.path)
+    for number in range(20):
+        (root / f"d{number}").mkdir()
+    looked: list[str] = []
+    usual = os.scandir
+
+    def scandir(path: str) -> Any:
+        if path.startswith(str(root)):
+            looked.append(path)
+            time.sleep(0.1)
+        return usual(path)
+
+    monkeypatch.setattr("byleave.workspace.closed_paths.os.scandir", scandir)
+    rehearsed(workspace)
+    assert 1 <= len(looked) <= 6
+
+
+def test_policies_of_many_tools_leave_the_one_of_the_files(workspace: Workspace) -> None:
+    workspace.warm(session="default", extra=[])
+    for number in range(20):
+        tool = {"source": "local", "runtime": "stdio", "access": {"fs": [{"path": "."}]}}
+        workspace.warm_tree({"tools": {f"tool{number}": tool}})
+    before = compiled_cache.misses[0]
+    workspace.load(extra=[])
+    assert compiled_cache.misses[0] == before
+    assert len(compiled_cache._kept) == 9  # noqa: SLF001 -- there is no other way to see it

@@ -59,6 +59,12 @@ def test_a_network_that_cannot_be_made_is_an_error_of_the_namespaces(launcher: t
     assert "namespaces" in said
 
 
+def test_an_init_that_ends_before_it_has_its_network_is_no_error_of_the_namespaces(launcher: tuple[str, ...]) -> None:
+    ended = step("exec", "/bin/true", "/", [b"true"], [])
+    for _ in range(5):
+        assert played(launcher, OTHERS | NETWORK << 32, step("fork"), ended) == (0, "")
+
+
 def test_what_is_made_below_a_mount_is_made_in_the_mount(launcher: tuple[str, ...], tmp_path: Path) -> None:
     """The directory that was looked up last is another one when something is mounted upon it, or above it."""
     (tmp_path / "one" / "two").mkdir(parents=True)

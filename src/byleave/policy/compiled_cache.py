@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Mounts = tuple[tuple[str, str], ...]
 
-_MOST = 8  # of one process, which serves one directory
+_MOST = 8  # of one process, which serves one directory; and as many of trees alone, one for each tool that is called
 _NOT_KEPT = "sandbox"  # a table whose paths are resolved without a note of where they led
 
 
@@ -67,15 +67,22 @@ def keep(layers: Sequence[Layer], context: CompileContext, mounts: Mounts) -> Co
     own = context.own_places(layers)
     made = _Kept(context.root.path, context.homes, tuple(layers), mounts, own, compile_layers(layers, context))
     files = _sources(layers)
-    _kept[:] = [
+    others = [
         kept for kept in _kept if kept.root != made.root or kept.homes != made.homes or _sources(kept.layers) != files
-    ][-_MOST + 1 :]
-    _kept.append(made)
+    ]
+    alike = [kept for kept in others if _is_tree(kept.layers) == _is_tree(layers)]
+    oldest = alike[0] if len(alike) >= _MOST else None
+    _kept[:] = [*[kept for kept in others if kept is not oldest], made]
     return made.compiled.policy.replace(protected=compile_layers(layers, context).policy.protected)
 
 
 def _sources(layers: Sequence[Layer]) -> list[str | list[str]]:
     return [layer.path or list(layer.tree.get("tools", ())) for layer in layers]
+
+
+def _is_tree(layers: Sequence[Layer]) -> bool:
+    """Whether no layer comes from a file."""
+    return not any(layer.path for layer in layers)
 
 
 def _has_changed(kept: _Kept, context: CompileContext) -> bool:

@@ -3,6 +3,8 @@
 A service has its code in memory. When a file of it changes, a command that starts by itself runs the new code, so the
 service ends. Every directory of the package, every module that is loaded and the interpreter are looked at: all of them
 at most once in a while, the directories and the interpreter before every request.
+
+A module that is loaded for the first time may be written beside its source as bytecode, which is no change.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ class InstallationStamp:
         self._directories = directories
         self._files = files
         self._known = self._look(directories)
+        self._known_names = [_names_in(path) for path in directories]
         self._known_files = self._look(files)
         self._looked = 0.0
 
@@ -41,8 +44,11 @@ class InstallationStamp:
 
     def has_changed(self) -> bool:
         """Whether anything of it is another than it was."""
-        if self._look(self._directories) != self._known:
-            return True
+        found = self._look(self._directories)
+        if found != self._known:
+            if [_names_in(path) for path in self._directories] != self._known_names:
+                return True
+            self._known = found
         now = time.monotonic()
         if now - self._looked < _OFTEN:
             return False
@@ -60,3 +66,18 @@ def _stamp(path: str) -> Stamp:
     except OSError:
         return ()
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _names_in(path: str) -> dict[str, Stamp]:
+    """Return what is in a directory, but for bytecode; of directories in it, which they are. A file is in itself."""
+    if not os.path.isdir(path):
+        return {"": _stamp(path)}
+    try:
+        with os.scandir(path) as entries:
+            return {
+                each.name: _stamp(each.path)[: 2 if each.is_dir() else None]
+                for each in entries
+                if each.name != _NO_CODE
+            }
+    except OSError:
+        return {}

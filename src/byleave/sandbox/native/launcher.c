@@ -148,7 +148,8 @@ static void make_network(void)
 	bring_up_loopback();
 	int network = must(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), "namespaces", "net");
 
-	must(send_descriptors(network_line[1], 'N', &network, 1), "namespaces", "net");
+	if (send_descriptors(network_line[1], 'N', &network, 1) < 0 && errno != EPIPE) /* else the init has ended: `keep` says how */
+		fail(NOT_SET_UP, "namespaces", "net");
 	close(network);
 }
 

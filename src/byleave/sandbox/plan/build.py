@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from byleave.sandbox.plan.plan import AllowedPrograms, Approximation
 
 _MOST_LINKS = 1000  # of one directory
+_LONGEST_LOOK, _LONGEST_REHEARSAL = 0.2, 0.5  # seconds: at one directory, and at all of them
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 -- empty ones of the sandbox's own
 
 
@@ -151,22 +153,27 @@ def rehearse_plan(policy: CompiledPolicy, tool: str, root: str) -> None:
     """Ask the policy what `make_plan` asks it, so that it knows the answers when they are needed.
 
     A name that is there now may be reserved by a sandbox that runs: so they are asked of an empty workspace as well.
+    On a slow disk, less is looked at: requests wait for this.
     """
     if tool not in policy.views[0].tools:
         return
+    end = monotonic() + _LONGEST_REHEARSAL
 
     def look_at_empty(path: str) -> str | None:
         return DIRECTORY if is_under(root, path) else None
 
+    def ahead(closed: ClosedPlaces, start: str, named: str) -> None:
+        walk_ahead(root, closed, start, named, min(_LONGEST_LOOK, end - monotonic()))
+
     def begin(closed: ClosedPlaces, start: str, named: str) -> Covered:
-        walk_ahead(root, closed, start, named)
+        ahead(closed, start, named)
         return Covered()
 
     for look in (host.look, look_at_empty):
         find_places(policy, tool, root, Eyes(look, _no_files, host.follow, begin))
     _closed, closing = _closing(policy, root, None)
     for path in host.SYSTEM:
-        walk_ahead(root, closing, path, path)
+        ahead(closing, path, path)
 
 
 def _closing(policy: CompiledPolicy, root: str, agent: str | None) -> tuple[dict[str, ClosedPlaces], ClosedPlaces]:
