@@ -3,25 +3,29 @@
 .venv/bin/python bench/large.py [RULES [FILES [COMMAND...]]]
 
 RULES and FILES are the largest of the three sizes. Times are processor time of the command and all it waited for. A
-growth of 4.0x from n to 4n is in line with the input; what is said of an answer is to stay at 1.0x. In front of a
-command: `first` is with nothing remembered from before.
+growth of 4.0x from n to 4n is in line with the input; what is said of an answer is to stay at 1.0x. A served hook is
+waited for by the clock: the service does its work.
 """
 
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import byleave
 from byleave.core.place_access import closed_places
-from byleave.policy.dirs import own_command
+from byleave.policy.dirs import own_command, own_packages
+from byleave.sandbox.native.build import find_front
+from byleave.service.client import service_status
 from byleave.workspace.closed_paths import covered_below
 from byleave.workspace.resolve import Root
+from service import in_turn, running
 
 RULES, FILES = 2_000, 8_000  # of `make bench`
 HOOKS = Path(__file__).resolve().parents[1] / "src" / "byleave" / "hooks" / "__main__.py"
@@ -39,11 +43,12 @@ def large_figures(
     rules: int = RULES, files: int = FILES, only: list[str] | None = None
 ) -> Iterator[tuple[str, str, str]]:
     """Yield what was measured, the figure at the largest size, and how it has grown from a quarter of that size."""
-    with tempfile.TemporaryDirectory(prefix="byleave-bench-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="byleave-bench-", ignore_cleanup_errors=True) as scratch:
         base = Path(scratch).resolve()
         for kind in RULES_OF if rules > RULES else ("mixed",):
             wanted = only or (list(COMMANDS) if kind == "mixed" else ["check", "check again"])
             yield from grown(f"{rules:,} {kind} rules", base / kind, rules, only=wanted, lay_out=lay_out_rules(kind))
+        yield from resident(base / "resident", rules)
         yield from answers(base / "answers", rules)
         yield from trees(base / "trees", files)
 
@@ -74,6 +79,7 @@ COMMANDS: dict[str, list[str]] = {
     "policy lint": ["policy", "lint", "-q"],
     "doctor": ["doctor", "-q"],
 }
+REPEATED = ("check again", "hook")
 
 
 def lay_out_rules(kind: str) -> Callable[[Path, int], None]:
@@ -104,7 +110,7 @@ def grown(
         place = base / str(size)
         lay_out(place, size)
         for name, figures in taken.items():
-            figures.append(run(COMMANDS[name], place, again=name != "check"))
+            figures.append(run(COMMANDS[name], place, again=name in REPEATED))
         shutil.rmtree(place)
     for name, ((first, _), (half, _), (whole, memory)) in taken.items():
         ratio = f"{half / first:.2f}x and {whole / first:.2f}x of half, a quarter; {memory:.0f} MB"
@@ -113,12 +119,8 @@ def grown(
 
 def run(words: list[str], base: Path, *, again: bool = False) -> tuple[float, float]:
     """Run a command to its end; return its processor time in seconds, and the most memory it had, in MB."""
-    variables = {"PATH": os.environ["PATH"], "HOME": str(base / "home"), "LC_ALL": "C.UTF-8", "BYLEAVE_SERVICE": "off"}
-    argv, said = [*own_command(), *words], b""
-    if not words:
-        argv = [sys.executable, "-I", str(HOOKS), "hook", "claude-code", "--home", str(base / "home")]
-        event: dict[str, Any] = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": "t"}
-        said = json.dumps({**event, "cwd": str(base / "workspace"), "tool_input": {"command": "git status"}}).encode()
+    variables = {**variables_of(base), "BYLEAVE_SERVICE": "off"}
+    argv, said = ([*own_command(), *words], b"") if words else hook_of(base)
     best, memory = float("inf"), 0.0
     for _ in range(3 if again else 1):
         read, write = os.pipe()
@@ -137,6 +139,66 @@ def run(words: list[str], base: Path, *, again: bool = False) -> tuple[float, fl
             raise RuntimeError(f"{argv} failed")
         best, memory = min(best, used.ru_utime + used.ru_stime), used.ru_maxrss / 1e3
     return best, memory
+
+
+def variables_of(base: Path) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(base / "home"), "LC_ALL": "C.UTF-8"}
+
+
+def hook_of(base: Path) -> tuple[list[str], bytes]:
+    """Return an agent's hook as a command, and the event that it reads."""
+    packages = own_packages()
+    argv = [sys.executable, "-I", "-S", str(HOOKS), "hook", "claude-code", "--home", str(base / "home")]
+    argv += ["--packages", packages] if packages else []
+    event: dict[str, Any] = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": "t"}
+    said = {**event, "cwd": str(base / "workspace"), "tool_input": {"command": "git status"}}
+    return argv, json.dumps(said).encode()
+
+
+def resident(base: Path, most: int) -> Iterator[tuple[str, str, str]]:
+    """Yield what a hook takes with the service, the service's memory, and what the dashboard takes to start."""
+    served, boards = [], []
+    for size in (most // 4, most // 2, most):
+        place = base / str(size)
+        lay_out_rules("mixed")(place, size)
+        boards.append(dashboard(place))
+        front = find_front(str(base / "cache"))
+        if front is not None:
+            served.append(with_service(front, place))
+    title = f"{most:,} mixed rules"
+    for name, figures in (("hook, served", served), ("dashboard, to its address", boards)):
+        if figures:
+            (first, _), (half, _), (whole, memory) = figures
+            ratio = f"{half / first:.2f}x and {whole / first:.2f}x of half, a quarter; {memory:.0f} MB"
+            yield f"{title}: {name}", f"{whole * 1e3:.1f} ms", ratio
+
+
+def with_service(front: str, base: Path) -> tuple[float, float]:
+    """Return what a hook takes with the service, in seconds by the clock, and the memory of the service in MB."""
+    place, (argv, said) = base / "service", hook_of(base)
+    place.mkdir(mode=0o700)
+    root, variables = base / "workspace", variables_of(base)
+    with running(front, place, root, variables):
+        times = in_turn({"hook": ([front, "--service", str(place), *argv], said)}, root, variables, ANSWERS)
+        return times["hook"][0], service_status(str(place))["memory"] / 1e6
+
+
+def dashboard(base: Path) -> tuple[float, float]:
+    """Return the processor time until the dashboard says its address, in seconds, and its memory in MB."""
+    words = [*own_command(), "dashboard", "--no-open", "--json"]
+    variables = {**variables_of(base), "BYLEAVE_SERVICE": "off"}
+    board = subprocess.Popen(words, cwd=base / "workspace", env=variables, stdout=subprocess.PIPE)
+    try:
+        assert board.stdout is not None
+        assert b"url" in board.stdout.readline()
+        fields = Path(f"/proc/{board.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks = sum(map(int, fields[11:15]))  # its own time and that of its children, user and system
+        lines = Path(f"/proc/{board.pid}/status").read_text().splitlines()
+        memory = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+        return ticks / os.sysconf("SC_CLK_TCK"), memory / 1e3
+    finally:
+        board.terminate()
+        board.wait()
 
 
 def answers(base: Path, most: int) -> Iterator[tuple[str, str, str]]:
@@ -172,32 +234,50 @@ def rule_tree(number: int) -> dict[str, Any]:
 
 
 def trees(base: Path, most: int) -> Iterator[tuple[str, str, str]]:
-    """Yield what the search for closed files takes in a workspace, by a few patterns and by many."""
-    base.mkdir()
+    """Yield what the search for closed files takes in a workspace, by few patterns and by many, and a confined run."""
+    root, home = base / "workspace", base / "home" / ".config" / "byleave"
+    for directory in (root, home):
+        directory.mkdir(parents=True)
     patterns = {
         "3 patterns": ("**/.env", "**/*.pem", "**/secrets/**"),
         "1,000 patterns": [f"**/.key{n}" for n in range(1000)],
     }
+    denies = [f'[[rules]]\ndeny = {{ path = "{path}" }}\n' for path in ("**/*.pem", "**/secrets/**")]
+    (home / "config.toml").write_text("".join([*denies, '[shell]\nconfine = "auto"\n']))
     taken: dict[str, list[float]] = {name: [] for name in patterns}
+    runs = []
     there = 0
     for size in (most // 4, most // 2, most):
-        for number in range(there // PER_DIRECTORY, size // PER_DIRECTORY):
-            directory = base / f"a{number % 20}" / f"b{number}"
-            directory.mkdir(parents=True)
-            for file in range(PER_DIRECTORY - 1):
-                (directory / f"file{file}.py").touch()
-            (directory / ".env").touch()
-        there = size
+        there = grow_tree(root, there, size)
         for name, each in patterns.items():
-            policy = byleave.compile_policy({"rules": [{"deny": {"path": path}} for path in each]}, root=str(base))
-            root, compiled = Root.at(str(base)), policy.compiled.policy
-            began = time.process_time()
-            closed = closed_places(compiled, ("read",), str(base), None)
-            covered_below(root, str(base), closed, most_found=most, most_entries=10 * most, seconds=600)
-            taken[name].append(time.process_time() - began)
+            taken[name].append(search(root, each, most))
+        runs.append(run(["run", "--shell", "true"], base))
     for name, (first, half, whole) in taken.items():
         ratio = f"{half / first:.2f}x and {whole / first:.2f}x of half, a quarter; {whole / most * 1e6:.1f} µs a file"
         yield f"{most:,} files: search for closed ones by {name}", f"{whole * 1e3:.0f} ms", ratio
+    (quarter, _), (middle, _), (all_, memory) = runs
+    ratio = f"{middle / quarter:.2f}x and {all_ / quarter:.2f}x of half, a quarter; {memory:.0f} MB"
+    yield f"{most:,} files: run --shell true, two ** denies", f"{all_ * 1e3:.0f} ms", ratio
+
+
+def grow_tree(root: Path, there: int, size: int) -> int:
+    """Add files to a workspace until there are so many."""
+    for number in range(there // PER_DIRECTORY, size // PER_DIRECTORY):
+        directory = root / f"a{number % 20}" / f"b{number}"
+        directory.mkdir(parents=True)
+        for file in range(PER_DIRECTORY - 1):
+            (directory / f"file{file}.py").touch()
+        (directory / ".env").touch()
+    return size
+
+
+def search(root: Path, denied: Sequence[str], most: int) -> float:
+    """Return what one search for closed files takes, in seconds."""
+    policy = byleave.compile_policy({"rules": [{"deny": {"path": path}} for path in denied]}, root=str(root))
+    began = time.process_time()
+    closed = closed_places(policy.compiled.policy, ("read",), str(root), None)
+    covered_below(Root.at(str(root)), str(root), closed, most_found=most, most_entries=10 * most, seconds=600)
+    return time.process_time() - began
 
 
 if __name__ == "__main__":

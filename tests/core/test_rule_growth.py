@@ -15,23 +15,39 @@ from byleave.core.matchers import PathMatcher, UrlMatcher
 from byleave.core.rules import RuleTable
 from byleave.core.url import Target, parse_url
 
-HOSTS = ["a.example", "A.example.", "b.example", "127.0.0.1", "[::1]"]
+HOSTS = [
+    "a.example", "A.example.", "b.example", "127.0.0.1", "[::1]", "::1", "0x7f.1", "2130706433", "[::ffff:127.0.0.1]",
+    "bücher.example", "xn--bcher-kva.example", "BÜCHER.example.", "0:0::1", "localhost", "straße.example",
+    "a.b_c.example",
+]  # fmt: skip
 simple = st.one_of(
     st.sampled_from(["a", "src/**", "**/.env", "*.pem", "A/b", "~/x"]).map(lambda path: {"path": path}),
     st.sampled_from(HOSTS).map(lambda host: {"url": {"host": host}}),
     st.sampled_from(["/p", "/q/r"]).map(lambda prefix: {"url": {"path_prefix": prefix, "host": "a.example"}}),
     st.just({"url": {"scheme": "https"}}),
+    st.sampled_from([("port", 8443), ("scheme", "http"), ("method", "POST")]).map(
+        lambda more: {"url": dict([("host", "127.1"), more])}
+    ),
+    st.sampled_from(["fetch", "read", "edit"]).map(lambda kind: {"operation": kind}),
     st.just({"agent": "x"}),
 )
-matchers = st.one_of(
+matchers = st.recursive(
     simple,
-    st.lists(simple, min_size=1, max_size=3).map(lambda each: {"any": each}),
-    st.lists(simple, min_size=1, max_size=3).map(lambda each: {"all": each}),
-    simple.map(lambda each: {"not": each}),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map(lambda each: {"any": each}),
+        st.lists(inner, min_size=1, max_size=3).map(lambda each: {"all": each}),
+        inner.map(lambda each: {"not": each}),
+    ),
+    max_leaves=5,
 )
 rules = st.lists(st.tuples(st.sampled_from(["allow", "ask", "deny"]), matchers), min_size=9, max_size=16)
 FILES = ["a", "src", "src/x", "A/B", "deep/.env", "k.pem", "other"]
-URLS = ["https://a.example/p/x", "http://b.example/", "https://127.0.0.1/q/r", "https://[::1]/", "https://c.example/"]
+URLS = [
+    "https://a.example/p/x", "http://b.example/", "https://127.0.0.1/q/r", "https://[::1]/", "https://c.example/",
+    "https://0x7f.1/", "http://2130706433:8443/", "https://[::FFFF:7f00:1]/", "https://user:pw@A.EXAMPLE./p",
+    "https://BÜCHER.example/", "https://xn--bcher-kva.example:443/", "ftp://localhost/", "ws://127.1:8443/",
+    "https://a.example:8443/p/../q", "https://[0:0::1]:443/", "other://b.example/", "https://strasse.example/",
+]  # fmt: skip
 
 
 def tables(given_rules: list[dict[str, Any]], root: str) -> list[RuleTable]:
@@ -47,12 +63,14 @@ def target_of(url: str) -> Target:
 def subjects(root: str) -> list[MatchContext]:
     found = [MatchContext("read", "x", op="read", file=FsTarget(f"{root}/{path}", path)) for path in FILES]
     found += [each.replace(below=True) for each in found]
+    found += [each.replace(op="update", operation="edit", agent="y") for each in found]
     for url in URLS:
-        found.append(MatchContext("fetch", "x", url=target_of(url)))
+        for method in (None, "post"):
+            found.append(MatchContext("fetch", "x", url=target_of(url), method=method))
     return found
 
 
-@settings(max_examples=amounts.of(600, 100), deadline=None)
+@settings(max_examples=amounts.of(600, 60), deadline=None)
 @given(rules)
 def test_rules_that_are_found_say_what_all_rules_say(
     tmp_path_factory: pytest.TempPathFactory, given_rules: list[tuple[str, dict[str, Any]]]
@@ -64,9 +82,14 @@ def test_rules_that_are_found_say_what_all_rules_say(
         return
     for table in made:
         for subject in subjects(root):
-            answer = table.decide(subject)
+            answers = table.decide(subject), table.decide(subject, restricting_only=True), table.could_allow(subject)
             with patch.object(RuleTable, "_candidates", lambda self, _subject: self.rules):
-                assert table.decide(subject) == answer
+                plainly = (
+                    table.decide(subject),
+                    table.decide(subject, restricting_only=True),
+                    table.could_allow(subject),
+                )
+            assert plainly == answers
 
 
 def test_only_rules_that_can_match_are_asked(tmp_path: Any) -> None:

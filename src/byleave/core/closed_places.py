@@ -16,7 +16,7 @@ from byleave.core.patterns import ANY_DEPTH, is_literal, name_matches
 from byleave.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from byleave.core.decision import Decision
     from byleave.core.fs_rules import FsTarget
@@ -36,6 +36,7 @@ OPERATIONS = {"read": "read", "create": "edit", "update": "edit", "delete": "del
 
 _MOST_BEGUN = 64
 _MOST_STEPS, _MOST_DECIDED = 16_384, 4096  # each is some hundred bytes
+_MOST_PARTLY = 500_000  # partly matched patterns in what is kept of steps: some fifty bytes each
 
 
 class PathPattern(Record):
@@ -48,7 +49,7 @@ class PathPattern(Record):
     base: tuple[str, ...]
     names: tuple[str, ...]
     whole: bool = True
-    opened: frozenset[str] = frozenset()
+    opened: Container[str] = frozenset()
 
     def __hash__(self) -> int:  # a walk hashes patterns more often than anything else
         return hash(self.names)
@@ -103,22 +104,28 @@ class ClosedPlaces:
         self._agent = agent
         self._operation = operation
         base = _names(root)
+        opens: set[str] = set()
         found: list[tuple[CompiledRule, PathPattern]] = []
         for table in self._tables:
-            opened: frozenset[str] = frozenset()
+            names: dict[str, int] = {}
+            opened: _Opened | None = None
             for rule in table.rules:
                 if rule.outcome is ALLOW:
-                    opened |= self._opened(rule.matcher)
+                    more = self._opened(rule.matcher).difference(names)
+                    names.update(zip(more, range(len(names), len(names) + len(more)), strict=True))
+                    opened = _Opened(names, len(names)) if more else opened
                     continue
                 each = [pattern for op in self._ops for pattern in _patterns(rule.matcher, op, base)]
-                found += [(rule, pattern.replace(opened=opened) if opened else pattern) for pattern in each]
+                found += [(rule, pattern if opened is None else pattern.replace(opened=opened)) for pattern in each]
+            opens.update(names)
         self.rules = tuple(dict.fromkeys(rule for rule, _pattern in found))
         self.patterns = tuple(dict.fromkeys(pattern for _rule, pattern in found))
         # What comes again and again: where a directory begins, what follows a name, what is a match, what is decided.
-        self._opens = frozenset([name for pattern in self.patterns for name in pattern.opened])
+        self._opens = frozenset(opens)
         self._begun: dict[str, Progress] = {}
         self._next: dict[Progress, _Steps] = {}
         self._steps: dict[tuple[Progress, str], Progress] = {}
+        self._partly = 0  # patterns in all that is kept of steps
         self._matches: dict[Progress, bool] = {}
         self._decided: dict[FsTarget, tuple[Decision, CompiledRule] | None] = {}
 
@@ -168,9 +175,13 @@ class ClosedPlaces:
         step = progress, name
         found = self._steps.get(step)
         if found is None:
-            if len(self._steps) >= _MOST_STEPS:
-                self._steps.clear()
-            found = self._steps[step] = self._steps_from(progress).advance(name)
+            if len(self._steps) >= _MOST_STEPS or self._partly >= _MOST_PARTLY:
+                self._partly = 0
+                for kept in (self._steps, self._next, self._matches):  # each of them holds what the others hold
+                    kept.clear()
+            steps = self._steps_from(progress)
+            found = self._steps[step] = steps.advance(name)
+            self._partly += 1 if found is steps.stays else len(found)
         return found
 
     def _steps_from(self, progress: Progress) -> _Steps:
@@ -179,6 +190,7 @@ class ClosedPlaces:
             if len(self._next) >= _MOST_BEGUN:
                 self._next.clear()
             found = self._next[progress] = _Steps(progress)
+            self._partly += len(progress)
         return found
 
     def without_opened(self, progress: Progress, name: str) -> Progress:
@@ -237,7 +249,7 @@ class _Steps:
             else:
                 self._wild.append((*after, names[step]))
         same: Progress = frozenset(stays)
-        self._stays = progress if same == progress else same  # the very same is found at once where it is looked up
+        self.stays = progress if same == progress else same  # the very same is found at once where it is looked up
 
     def advance(self, name: str) -> Progress:
         """Return what remains possible below the next `name`, as the function of that name does."""
@@ -245,7 +257,20 @@ class _Steps:
         found = [(pattern, at) for pattern, at, wild in self._wild if name_matches(wild, folded)]
         found += self._base.get(name, ())
         found += self._named.get(folded, ())
-        return self._stays.union(found) if found else self._stays
+        return self.stays.union(found) if found else self.stays
+
+
+class _Opened:
+    """The names that rules open before a given one: of all that its table opens, the first ones."""
+
+    __slots__ = ("_most", "_names")
+
+    def __init__(self, names: dict[str, int], most: int) -> None:
+        self._names = names  # shared: each with its number
+        self._most = most
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._names.get(name, self._most) < self._most
 
 
 _UNKNOWN = object()

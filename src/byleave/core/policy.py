@@ -70,7 +70,7 @@ class KnownAnswers(Sealed):
         found = self._closed.get(key)
         if found is None:
             found = find()
-            if len(self._closed) < _MOST_KEPT:
+            if len(self._closed) < _MOST_CLOSED:
                 self._closed[key] = found
         return found
 
@@ -81,6 +81,7 @@ class KnownAnswers(Sealed):
         return self._by_agent[0]
 
 
+_MOST_CLOSED = 64  # operations and agents; who asks names the agent
 _MOST_KEPT = 4096  # places; a workspace may have any number of names that are protected
 
 

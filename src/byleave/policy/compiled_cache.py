@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from byleave.policy.compile import compile_layers
 from byleave.record import Record
+from byleave.workspace.resolve import OneLook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,4 +93,8 @@ def _has_changed(kept: _Kept, context: CompileContext) -> bool:
         return True
     if any(known != context.root.resolve_rule(path) for path, known in compiled.places.items()):
         return True
-    return any(known != context.directory(path) for path, known in compiled.directories.items())
+    look = OneLook(context.root.path)
+    return any(
+        not look.leads_to(path, known) and known != context.directory(path)
+        for path, known in compiled.directories.items()
+    )

@@ -31,6 +31,7 @@ from byleave.core.selection import selection_of
 from byleave.record import Record
 from byleave.text import quoted
 from byleave.workspace.closed_paths import covered_below
+from byleave.workspace.resolve import OneLook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -269,7 +270,10 @@ class LivePolicy:
             self.compiled.machine,
         )
         moved = any(_moved(known, self.root.resolve_input(path)) for path, known in places)
-        moved = moved or any(self._leads_elsewhere(path, known) for path, known in directories.items())
+        look = OneLook(self.root.path)
+        moved = moved or any(
+            not look.leads_to(path, known) and self._leads_elsewhere(path, known) for path, known in directories.items()
+        )
         if moved or (machine is not None and machine.changed()):
             self.compiled = source.compile_again(self.compiled)
         finished = monotonic()

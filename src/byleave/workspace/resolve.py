@@ -153,6 +153,45 @@ class Root:
             return RefusedPath("denied", f"{quoted(lexical)} is not a name a file can have")
 
 
+class OneLook:
+    """Which of many paths still lead where they led before, at one moment: what lies above several is looked at once.
+
+    A yes is what `Root.resolve_any` says. A no means that it has to be asked: a link or something odd is on the way.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._seen: dict[str, int] = {"": _DIRECTORY}
+
+    def leads_to(self, path: str, known: str | None) -> bool:
+        """Whether a path whose canonical form was `known` still has that form, as no link is on its way."""
+        if known is None or known == "/" or known.startswith(_PROCESS_LINKS) or known.count("/") > _DEEPEST:
+            return False
+        return os.path.join(self._root, path) == known and self._kind(known) != _ODD
+
+    def _kind(self, place: str) -> int:
+        found = self._seen.get(place)
+        if found is None:
+            above = self._kind(place.rpartition("/")[0])
+            found = self._seen[place] = _look(place) if above == _DIRECTORY else _MISSING if above == _MISSING else _ODD
+        return found
+
+
+_MISSING, _DIRECTORY, _FILE, _ODD = range(4)
+_PROCESS_LINKS = ("/proc/", "/dev/")
+_DEEPEST = 100  # names; what is deeper is resolved
+
+
+def _look(place: str) -> int:
+    try:
+        mode = os.lstat(place).st_mode
+    except FileNotFoundError:
+        return _MISSING
+    except (OSError, ValueError):
+        return _ODD
+    return _DIRECTORY if stat.S_ISDIR(mode) else _ODD if stat.S_ISLNK(mode) else _FILE
+
+
 class _Walk:
     """One resolution: the place reached so far, and the names still ahead."""
 
