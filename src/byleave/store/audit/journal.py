@@ -226,7 +226,7 @@ class AuditJournal:
         """See what other processes wrote since, and set right what a killed one left."""
         raw = os.pread(self._head, HEAD_WIDTH + 1, 0)
         left, known = self._left, None if self._left is None else read_head_line(raw)
-        if left is not None and known is not None and known[:2] == left:  # nobody has taken it for records
+        if left is not None and known is not None and known[:2] == left:  # no writer has taken it for records
             os.ftruncate(self._journal, left[1])
             left = self._left = None
         size = os.lseek(self._journal, 0, os.SEEK_END)  # what is written goes to the end wherever one stands
