@@ -14,7 +14,7 @@ from byleave.gateway.issuers import Issuers
 from byleave.gateway.jwt_reader import JwtReader, Verified
 from byleave.gateway.token_claims import Rejected
 from byleave.policy.gateway_settings import IdentityRule
-from fakes.mcp_front import Jwt, run
+from fakes.mcp_front import Jwt, Settings, run, scene, until
 from fakes.token_issuer import AUDIENCE, TokenIssuer, issuing
 
 
@@ -294,3 +294,22 @@ def test_an_issuer_with_tls_has_keys_with_tls(url: str, monkeypatch: pytest.Monk
     with pytest.raises((InputError, ConfigError)):
         keys_of(Jwt(issuer="https://id.example.com"))
     assert asked == [f"https://id.example.com{FIRST}"]
+
+
+def test_a_caller_who_waits_for_keys_is_judged_by_the_settings_of_then() -> None:
+    async def scenario() -> None:
+        async with issuing() as one:
+            one.publish()
+            one.slow = asyncio.Event()
+            ours = {"ours": ("0" * 64,)}
+            async with scene(settings=Settings(issuers=(settings(one),)), tokens=ours) as opened:
+                client = await opened.client()
+                bearer = f"Bearer {one.token()}"
+                waiting = asyncio.create_task(client.call("initialize", {}, authorization=bearer))
+                await until(lambda: bool(one.asked))
+                await asyncio.sleep(0.05)
+                await opened.front.renew(settings=Settings(), tokens=ours)  # the issuer does not count any more
+                one.slow.set()
+                assert (await waiting).status == 401
+
+    run(scenario)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from byleave.errors import StateError
+from byleave.gateway.authorize import Authorizer
 from byleave.store.audit.journal import AuditJournal
 from byleave.store.audit.log import AuditLog
 from byleave.store.audit.staging import StagedRecords
@@ -158,6 +159,63 @@ def test_a_policy_that_denies_by_the_time_the_record_is_kept_holds(
         outcomes = [each["outcome"] for each in records if each["event"] == "effect"]
         assert set(outcomes) == {"failed: it is denied by now"}
         assert [each["verdict"]["decision"] for each in records if "verdict" in each].count("deny") == CROWD
+
+    play(scene)
+
+
+def policy_after(talk: Talk, rules: list[Tree], marked: str) -> Callable[[StagedRecords], None]:
+    """Return a write that has the policy change as soon as a record with this text is kept."""
+    tree: Tree = {**OPEN, "rules": rules, "servers": {"shop": {"command": ["shop"]}}}
+    other, write = talk.workspace.compile_tree(tree), StagedRecords.write
+
+    def written(records: StagedRecords) -> None:
+        is_theirs = any(marked in each.text for each in records._staged)  # noqa: SLF001
+        write(records)
+        if is_theirs:
+            talk.policy.compiled = other.compiled
+
+    return written
+
+
+@pytest.mark.parametrize("outcome", ["deny", "ask"])
+def test_a_resource_that_is_not_allowed_by_the_time_the_record_is_kept_is_not_read(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch, outcome: str
+) -> None:
+    async def scene(talk: Talk) -> None:
+        client = talk.client()
+        talk.servers["shop"].listed["resources"] = [{"name": "all", "uri": "shop://catalog"}]
+        await client.begin()
+        await client.ask("resources/list")
+        written = policy_after(talk, [{outcome: {"call": {"server": "shop"}}}], "resources/read")
+        with monkeypatch.context() as patch:
+            patch.setattr(StagedRecords, "write", written)
+            answer = await client.ask("resources/read", {"uri": "shop://catalog"})
+        assert "error" in answer
+        assert "resources/read" not in talk.servers["shop"].methods()
+        ended = [each["outcome"] for each in talk.records() if each["event"] == "effect"]
+        assert ended == ["failed: it is denied by now"]
+
+    play(scene)
+
+
+def test_a_call_that_ends_while_it_is_decided_again_has_an_outcome(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(talk: Talk) -> None:
+        clients = await crowd_of(talk)
+        before = len(talk.servers["shop"].calls())
+
+        async def recheck(_self: Authorizer, _call: object, *, asks: bool = False) -> None:
+            del asks
+            raise StateError("the policy cannot be read", hint="look at it")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(StagedRecords, "write", policy_after(talk, [], '"price"'))
+            patch.setattr(Authorizer, "recheck", recheck)
+            assert "error" in await clients[0].call("shop__price", {"n": 0})
+        assert len(talk.servers["shop"].calls()) == before
+        ended = [each["outcome"] for each in about(talk.records(), "price") if each["event"] == "effect"]
+        assert ended == ["failed: it did not begin"]
 
     play(scene)
 

@@ -149,6 +149,24 @@ def test_a_project_cannot_say_whose_tokens_count(scene: Scene, key: str) -> None
     assert "a project's file cannot" in str(caught.value)
 
 
+JWT = "[gateway.jwt]\nissuer = '{}'\naudience = 'a'\njwks = 'keys.json'\n"
+
+
+OF_OTHERS = [("user", ONE), ("user", JWT.format("https://id.example.com")), ("managed", OWN["public_url"])]
+
+
+@pytest.mark.parametrize(("layer", "own"), OF_OTHERS)
+def test_a_project_cannot_put_an_issuer_in_place_of_or_beside_the_users(scene: Scene, layer: str, own: str) -> None:
+    scene.say(layer, own)
+    scene.say("project", JWT.format("the project"))
+    before = scene.load().compiled.gateway
+    assert "the project" not in [each.issuer for each in before.all_issuers]
+    scene.trust()
+    with pytest.raises(ConfigErrors) as caught:
+        scene.load()
+    assert "a project's file cannot set jwt beside your own" in str(caught.value)
+
+
 @pytest.mark.parametrize("key", ["public_url", "issuers", "keys by discovery"])
 def test_a_file_that_the_user_names_can(scene: Scene, key: str) -> None:
     gateway = scene.load(scene.say("command line", OWN[key])).compiled.gateway

@@ -143,12 +143,10 @@ class Authorizer:
         """Return that a call that waited is denied by now; with `asks`, also where it needs an approval by now."""
         if self.lacking(call):
             return self._refused_for_scopes(call, call.action)
-        if call.used is not None:
-            return self._denied_use(call)
-        action = await self._with_schema(call)
-        unusable = self._unusable(call, action)
-        if unusable is not None:
-            return unusable
+        action = call.action if call.used else await self._with_schema(call)
+        denied = self._denied_use(call) if call.used else self._unusable(call, action)
+        if denied is not None:
+            return denied
         verdict = self._guard.evaluate(action, call.who)[0].verdict
         if verdict.decision is ALLOW or (verdict.decision is ASK and not asks):
             return None
@@ -197,9 +195,13 @@ class Authorizer:
         begun = await self._guard.authorize_async(request)
         if policy.compiled is before or isinstance(begun, Pending) or not begun.allowed:
             return begun
-        denied = await self.recheck(call, asks=is_by_policy(begun))
-        if denied is not None:
-            self._guard.record_effect(begun, 0.0, DENIED_BY_NOW, staged=True)
+        outcome = "failed: it did not begin"  # the client is gone, or the policy cannot be read by now
+        try:
+            denied = await self.recheck(call, asks=is_by_policy(begun))
+            outcome = "" if denied is None else DENIED_BY_NOW
+        finally:
+            if outcome:
+                self._guard.record_effect(begun, 0.0, outcome, staged=True)
         return denied or begun
 
     def _denied_use(self, call: ServerCall) -> Refused | None:

@@ -388,8 +388,8 @@ class HttpFront:
         return partial(self._with_new_keys, exchange, serve)
 
     async def _with_new_keys(self, exchange: HttpExchange, serve: Serve) -> None:
-        identity = self.identity
-        await identity.refresh(exchange.head)
+        await self.identity.refresh(exchange.head)
+        identity = self.identity  # as it is by now: the settings may have changed while the issuer was asked
         who = identity.who(exchange.head, exchange.connection) or identity.unknown_key()
         work = self._identified(exchange, serve, who)
         if work is not None:

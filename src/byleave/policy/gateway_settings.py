@@ -1,7 +1,8 @@
 """How the gateway behaves, as the trusted layers say it: the `[gateway]` table, and who may call by which token.
 
 Of each setting the strongest layer that has it counts. Whose tokens count, which agents they mean and which scopes they
-need is for the user and the machine's owner to say: a project's file cannot, trusted or not.
+need is for the user and the machine's owner to say: a project's file cannot, trusted or not. Where they say nothing of
+it, a trusted one may still have `jwt`, with keys in a file.
 
 `read_gateway` reads the table into `GatewaySettings`, whose defaults hold for the keys that are left out.
 """
@@ -145,6 +146,11 @@ def read_gateway(layers: Sequence[Layer], root: str, home: str, problems: Proble
             given["trusted_proxies"] = tuple(_networks(table["trusted_proxies"], layer, problems))
         if "metrics_agents" in table:
             given["metrics_agents"] = tuple(table["metrics_agents"])
+    own = [layer.tree.get("gateway", {}) for layer in layers if layer.name in _OWN]
+    said = [key for key in ("jwt", *_OWN_KEYS) if any(key in table for table in own)]
+    if said and "jwt" in spoken and spoken["jwt"].name not in _OWN:
+        why = f"a project's file cannot set jwt beside your own {said[0]}: its tokens would count like those you mean"
+        problems.add(spoken["jwt"], why, hint="put it into your own configuration", at=("gateway", "jwt"))
     return GatewaySettings(**(given | _CallerReader(given, spoken, problems, root, home).read()))
 
 

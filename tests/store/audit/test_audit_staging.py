@@ -1,6 +1,7 @@
 """Records that are staged: several share a write, in order; what was kept is there whatever happens to the writer."""
 
 import asyncio
+import errno
 import os
 import signal
 import threading
@@ -11,6 +12,7 @@ import pytest
 
 from audit_room import Room, acknowledged, appender, fields
 from byleave.errors import StateError
+from byleave.store.audit import journal
 from byleave.store.audit.journal import AuditJournal
 from byleave.store.audit.log import AuditLog
 
@@ -160,6 +162,22 @@ def test_a_loop_that_ended_in_between_keeps_no_caller_of_the_next_waiting(room: 
     assert_whole(room, 4)
 
 
+def test_the_outcome_of_a_task_that_ends_after_its_loop_is_kept_on_close(room: Room) -> None:
+    log = room.log()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            log.stage(fields())
+
+    left = work()
+    left.send(None)
+    left.close()
+    log.close()
+    assert (room.numbers(), room.problems()) == ([1], [])
+
+
 def test_a_caller_that_is_cancelled_leaves_its_record_and_those_of_others(room: Room) -> None:
     async def scene(log: AuditLog) -> None:
         tasks = [asyncio.ensure_future(keep(log, number)) for number in range(4)]
@@ -302,3 +320,68 @@ def test_a_writer_killed_at_each_step_of_a_shared_write_loses_nothing(
     following = room.log().append(fields())
     numbers = room.numbers()
     assert (numbers, set(named) <= set(numbers), room.problems()) == (list(range(1, following + 1)), True, [])
+
+
+class FailingDisk:
+    """A disk that takes the first half of a write, then nothing, and cannot even cut a file back."""
+
+    def __init__(self) -> None:
+        self.is_failing = True
+        self._took = False
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def write(self, descriptor: int, content: bytes) -> int:
+        if self.is_failing and self._took:
+            raise OSError(errno.ENOSPC, "full")
+        half = content.index(b"\n", len(content) // 2) + 1
+        self._took = True
+        return os.write(descriptor, content[:half] if self.is_failing else content)
+
+    def ftruncate(self, descriptor: int, size: int) -> None:
+        if self.is_failing:
+            raise OSError(errno.EIO, "broken")
+        os.ftruncate(descriptor, size)
+
+
+async def refused_by(disk: FailingDisk, log: AuditLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a shared write fail that leaves four of its records behind."""
+    await keep(log, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "os", disk)
+        staged = [log.stage(fields(number)) for number in range(1, 7)]
+        for each in staged:
+            with pytest.raises(StateError, match="not kept"):
+                await each.kept()
+
+
+def test_records_of_a_failed_write_that_could_not_be_cut_off_are_cut_off_before_the_next(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(log: AuditLog) -> None:
+        disk = FailingDisk()
+        await refused_by(disk, log, monkeypatch)
+        with monkeypatch.context() as patch:
+            patch.setattr(journal, "os", disk)
+            with pytest.raises(StateError, match="not kept"):  # nothing is written behind them
+                await keep(log, 7)
+            disk.is_failing = False
+            assert await keep(log, 8) == 2
+
+    staging(room, scene)
+    assert paths(room) == [fields(number)["action"]["path"] for number in (0, 8)]
+    assert_whole(room, 2)
+
+
+def test_records_of_a_failed_write_that_another_process_has_adopted_are_marked(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(log: AuditLog) -> None:
+        await refused_by(FailingDisk(), log, monkeypatch)
+        assert room.log().append(fields(7)) > 2
+        await keep(log, 8)
+
+    staging(room, scene)
+    marks = [each.tree["problems"] for each in room.log().texts(0) if each.tree["event"] == "recovery"]
+    assert marks == [["what follows record 1 may have been refused, and could not be taken back"]]

@@ -74,6 +74,7 @@ class AuditJournal:
         self._table: tuple[int, int] | None = None
         self._alarm = ""
         self._own: ChainHead | None = None  # the last record that this process wrote, until a fold has seen it
+        self._left: tuple[ChainHead, int] | None = None  # the head and size to go back to, where that failed
         self._forget()
         leave_after_fork(self)
 
@@ -214,16 +215,20 @@ class AuditJournal:
         self._last, self._size, self._raw, self._time = head, size, raw, stamp
 
     def _cut_back(self, size: int) -> None:
-        """Take back what was not kept whole; if even that fails, the next writer does it."""
+        """Take back what was not kept whole; if even that fails, it is done before the next write."""
         self._raw, self._size = b"", -1
         try:
             os.ftruncate(self._journal, size)
         except OSError:
-            return
+            self._left = self._last, size
 
     def _look(self) -> None:
         """See what other processes wrote since, and set right what a killed one left."""
         raw = os.pread(self._head, HEAD_WIDTH + 1, 0)
+        left, known = self._left, None if self._left is None else read_head_line(raw)
+        if left is not None and known is not None and known[:2] == left:  # no writer has taken it for records
+            os.ftruncate(self._journal, left[1])
+            left = self._left = None
         size = os.lseek(self._journal, 0, os.SEEK_END)  # what is written goes to the end wherever one stands
         if raw == self._raw and size == self._size and not self._exchanged:
             return
@@ -237,6 +242,10 @@ class AuditJournal:
             self._go_on_behind(seen, problem)
         elif self._table is None and self._last.sequence > 0 and not self._begins():
             self._go_on_behind(seen, f"{TABLE} is gone, though the chain has {self._last.sequence} records")
+        self._left = None
+        if left is not None and self._last.sequence > left[0].sequence:
+            problem = f"what follows record {left[0].sequence} may have been refused, and could not be taken back"
+            self._record_recovery((problem,), alarm=False)
 
     def _is_another(self, seen: ChainHead) -> bool:
         """Whether the chain ends in the very number that this process has seen, and in another record."""
@@ -351,6 +360,7 @@ class AuditJournal:
         self._last, self._size, self._raw, self._time = ChainHead(0, ""), -1, b"", NO_TIME
         self._table, self._exchanged, self._alarm = None, False, ""
         self._own = None
+        self._left = None
 
     def leave_to_parent(self) -> None:
         """After a fork: a lock on shared descriptors is shared as well, so this process opens its own."""

@@ -73,8 +73,11 @@ class StagedRecords:
 
     def add(self, text: str, on_failure: Callable[[StateError], None] | None = None) -> StagedRecord:
         """Stage one record. `on_failure` is for a caller that does not wait: it is called if it could not be kept."""
-        loop = get_running_loop()
-        if self._due is not loop:
+        try:
+            loop = get_running_loop()
+        except RuntimeError:  # a task that ends after its loop: this is written with the next one, or on `close`
+            loop = None
+        if loop is not None and self._due is not loop:
             self._due, self._thread = loop, get_ident()
             loop.call_soon(self._turn)
         staged = StagedRecord(text, self, on_failure)
