@@ -164,7 +164,7 @@ class OneLook:
         self._seen: dict[str, int] = {"": _DIRECTORY}
 
     def leads_to(self, path: str, known: str | None) -> bool:
-        """Whether a path whose canonical form was `known` still has that form, as no link is on its way."""
+        """Whether a path whose canonical form was `known` still has that form: none of its names is a link."""
         if known is None or known == "/" or known.startswith(_PROCESS_LINKS) or known.count("/") > _DEEPEST:
             return False
         return os.path.join(self._root, path) == known and self._kind(known) != _ODD
