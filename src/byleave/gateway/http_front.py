@@ -22,6 +22,7 @@ import msgspec
 from msgspec import structs
 
 from byleave.errors import InputError
+from byleave.gateway.access_log import RequestWatch
 from byleave.gateway.http_request import (
     RequestContext,
     id_of,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Protocol
 
+    from byleave.gateway.access_log import AccessLog
     from byleave.gateway.http_request import HttpExchange, RequestHead
     from byleave.gateway.http_sessions import HttpSession
     from byleave.gateway.http_trust import Network
@@ -140,14 +142,16 @@ async def serve_http(
     subjects: Mapping[str, str] | None = None,
     limits: ServerLimits | None = None,
     warn: Callable[[str], None] = lambda _text: None,
+    access_log: AccessLog | None = None,
 ) -> HttpFront:
     """Serve `gateway` at an address; an InputError or a ConfigError if that cannot be, or must not.
 
     `tokens`: hashes by agent. `bound`: agents that no caller may merely claim to be, beside those with tokens.
-    `subjects`: agents by what the agent claim of a JWT says. `warn` gets failures of our own.
+    `subjects`: agents by what the agent claim of a JWT says. `warn` gets failures of our own. With `access_log`,
+    requests have ids.
     """
     check_address(host, has_identity=bool(settings.jwt) or any(tokens.values()))
-    front = HttpFront(gateway, limits or ServerLimits(), warn)
+    front = HttpFront(gateway, limits or ServerLimits(), warn, access_log)
     await front.renew(settings=settings, tokens=tokens, bound=bound, subjects=subjects)
     await front.listen(host, port)
     return front
@@ -156,8 +160,15 @@ async def serve_http(
 class HttpFront:
     """The front, while it is open."""
 
-    def __init__(self, gateway: ServedGateway, limits: ServerLimits, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        gateway: ServedGateway,
+        limits: ServerLimits,
+        warn: Callable[[str], None],
+        access_log: AccessLog | None = None,
+    ) -> None:
         self._gateway = gateway
+        self._access_log = access_log
         self._server: HttpServer[RequestHead] = HttpServer(self, limits, warn)
         self._sessions = HttpSessions(0)
         self._open_of: Counter[str] = Counter()  # messages without a session that are worked on, by principal
@@ -282,12 +293,16 @@ class HttpFront:
 
     def refused(self, problem: BadRequest) -> None:
         """Count what was refused for its form, or for lack of room."""
+        if self._access_log is not None:
+            self._access_log.refused(problem.status)
         why = _WHY.get(problem.status)
         if why is not None:
             self._gateway.refused(why)
 
     def screen(self, exchange: HttpExchange, length: int | None) -> None:
         """Refuse a request before its body is read: what is refused anyway takes up no room."""
+        if self._access_log is not None:
+            exchange.watch = self._access_log.begin(exchange.head)
         who = self.identity.who(exchange.head, exchange.connection)
         if isinstance(who, RefusedCaller):
             self._refuse(exchange, who)
@@ -317,7 +332,9 @@ class HttpFront:
     def handle(self, exchange: HttpExchange) -> Work | None:
         """Take a request: answer it at once, or return the work that it takes."""
         head = exchange.head
-        methods = _ROUTES.get(head.path)
+        if self._access_log is not None:
+            exchange.watch = self._access_log.begin(head)
+        methods = ROUTES.get(head.path)
         if methods is None:
             exchange.refuse(404, INVALID_REQUEST, "there is nothing here; the gateway is at /mcp")
             return None
@@ -332,6 +349,8 @@ class HttpFront:
 
     def _identified(self, exchange: HttpExchange, serve: Serve, who: Caller | RefusedCaller | None) -> Work | None:
         if type(who) is Caller:
+            if self._access_log is not None and isinstance(exchange.watch, RequestWatch):
+                exchange.watch.caller = who
             return serve(self, exchange, who) if self._has_room(exchange, who) else None
         if isinstance(who, RefusedCaller):
             self._refuse(exchange, who)
@@ -539,7 +558,7 @@ _ENDPOINT: Mapping[str, Serve] = {
     "GET": HttpFront._listen,  # noqa: SLF001
     "DELETE": HttpFront._delete,  # noqa: SLF001
 }
-_ROUTES: Mapping[str, Mapping[str, Serve]] = {
+ROUTES: Mapping[str, Mapping[str, Serve]] = {
     "/mcp": _ENDPOINT,
     "/mcp/": _ENDPOINT,
     "/sse": {"GET": HttpFront._old_listen},  # noqa: SLF001

@@ -314,7 +314,9 @@ def with_variables(policy: ToolPolicy, server: ServerConfig) -> ToolPolicy:
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 CLIENT, PERSON = "client", "person"
 SERVE_NEW, ASK_NEW = "serve", "ask"
-_OWN = frozenset({USER, MANAGED, COMMAND_LINE, INLINE})  # layers that may have us fetch keys from somewhere
+_OWN = frozenset(
+    {USER, MANAGED, COMMAND_LINE, INLINE}
+)  # layers that may name places elsewhere: to fetch keys, to send figures
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -330,6 +332,17 @@ class JwtSettings(Struct, frozen=True):
     @property
     def is_url(self) -> bool:
         return "://" in self.jwks
+
+
+class TelemetrySettings(Struct, frozen=True):
+    """What `[gateway.telemetry]` says; None is what it leaves to the environment."""
+
+    endpoint: str | None = None
+    service_name: str | None = None
+    traces: bool | None = None
+    metrics: bool | None = None
+    sample: float | None = None
+    interval: float | None = None
 
 
 class GatewaySettings(Struct, frozen=True):
@@ -357,6 +370,9 @@ class GatewaySettings(Struct, frozen=True):
     max_processes: int = 200  # of servers that the gateway starts
     approve: str | None = None  # who answers what the policy asks: CLIENT or PERSON; None: as the transport says
     jwt: JwtSettings | None = None
+    log_format: str = "text"
+    access_log: bool | str = False  # a str is the absolute path of a file
+    telemetry: TelemetrySettings | None = None
 
 
 def read_gateway(layers: Sequence[Layer], root: str, home: str, problems: Problems) -> GatewaySettings:
@@ -371,7 +387,44 @@ def read_gateway(layers: Sequence[Layer], root: str, home: str, problems: Proble
             given["trusted_proxies"] = tuple(_networks(table["trusted_proxies"], layer, problems))
         if "metrics_agents" in table:
             given["metrics_agents"] = tuple(table["metrics_agents"])
+        if isinstance(table.get("access_log"), str):
+            given["access_log"] = _access_log(table["access_log"], layer, problems, home)
+        if "telemetry" in table:
+            given["telemetry"] = _telemetry(table["telemetry"], layer, problems)
     return GatewaySettings(**given)
+
+
+def _access_log(path: str, layer: Layer, problems: Problems, home: str) -> str:
+    at = ("gateway", "access_log")
+    if layer.name not in _OWN:
+        hint = "put it into your own configuration, or write access_log = true"
+        problems.add(layer, "a project's file cannot name a file for the access log", hint=hint, at=at)
+    if path.startswith("~/") and home:
+        path = os.path.join(home, path[2:])
+    if not os.path.isabs(path) or "\0" in path:
+        problems.add(layer, "the access log needs a whole path", hint='write "/var/log/byleave.log", or true', at=at)
+    return path
+
+
+def _telemetry(table: Mapping[str, Any], layer: Layer, problems: Problems) -> TelemetrySettings:
+    at = ("gateway", "telemetry")
+    if layer.name not in _OWN:
+        hint = "put [gateway.telemetry] into your own configuration, or give it by --policy"
+        problems.add(layer, "a project's file cannot say where telemetry is sent", hint=hint, at=at)
+    problem = endpoint_problem(table["endpoint"]) if "endpoint" in table else ""
+    if problem:
+        problems.add(layer, problem, hint='write "http://127.0.0.1:4318"', at=(*at, "endpoint"))
+    return TelemetrySettings(**{key: value for key, value in table.items() if not key.startswith("#")})
+
+
+def endpoint_problem(endpoint: str) -> str:
+    """Return why telemetry cannot be sent to this URL; empty if it can. What it says repeats nothing of the URL."""
+    target = parse_url(endpoint)
+    if isinstance(target, BadUrl) or target.scheme not in ("http", "https"):
+        return "telemetry is sent by http or https"
+    if target.userinfo:
+        return "the URL of a collector carries no user name and no password: OTEL_EXPORTER_OTLP_HEADERS does"
+    return "the URL of a collector has no query and no fragment" if set(endpoint) & {"?", "#"} else ""
 
 
 def _networks(texts: Sequence[str], layer: Layer, problems: Problems) -> Iterator[Network]:
