@@ -14,6 +14,7 @@ import pytest
 from byleave.gateway.interfaces import MessageContext
 from byleave.gateway.metrics import BUCKETS
 from byleave.gateway.telemetry import Telemetry
+from byleave.gateway.telemetry_export import ExportQueue
 from fakes.mcp_talk import OPEN, FakeServer, FakeSink, Talk, Tree
 from fakes.otlp_collector import Collector, attributes, points
 
@@ -405,3 +406,18 @@ def test_a_bad_collector_delays_no_call_and_no_end(
             assert not any("elsewhere" in str(fields) for fields in collector.fields)
 
     play(scene)
+
+
+def test_what_is_put_just_before_the_end_is_sent() -> None:
+    for _ in range(200):
+        sent: list[int] = []
+
+        def send(batch: list[int], sent: list[int] = sent) -> bool:
+            sent += batch
+            return True
+
+        queue = ExportQueue("test", send, most=9, batch=1, pause=None, on_stop=lambda: None)
+        queue.put(1)
+        queue.put(2)
+        queue.close(5)
+        assert (sent, queue.dropped) == ([1, 2], 0)

@@ -116,6 +116,17 @@ def test_without_the_packages_it_is_an_error_that_says_what_to_install(
     play(by_the_environment)
 
 
+def test_a_change_that_holds_after_a_new_start_alone_is_noted(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        gateway: Any = talk.gateway
+        before = talk.workspace.compile_tree({**OPEN, "gateway": {"log_format": "json"}}).compiled
+        gateway._compiled = before  # noqa: SLF001 -- as if the file had been another one
+        gateway._keep_up()  # noqa: SLF001
+        assert [note for note in talk.notes if "holds after a new start" in note]
+
+    play(scene)
+
+
 def test_a_tracestate_goes_on_only_as_it_must_be_written() -> None:
     good = ["a=1", "a=1,b@c=2", " a=1 , b=2", "a=" + "x" * 256, "0a=1"]
     bad = [None, "", "a", "=1", "A=1", "a=1\n", "a=é", "a=", ",".join(f"k{n}=1" for n in range(33)), "a=" + "x" * 520]

@@ -155,10 +155,14 @@ class Forwarder:
             await request.error(INVALID_PARAMS if call.method == CALL else ACCESS_DENIED, verdict.reason, tree)
 
     def finished(self, request: ClientRequest, call: ServerCall, decision: str, outcome: str) -> None:
-        """Note what became of a request: how long it took in all, and on its span. Only the first decision counts."""
-        if request.came:
-            self._context.metrics.request_took(call.server, call.method, decision, monotonic() - request.came)
-            request.came = 0.0
+        """Note what became of a request: how long it took in all, and on its span. Only the first time counts.
+
+        What was allowed first and is denied by the time it could go out is refused, and no failure beside that.
+        """
+        if not request.came:
+            return
+        self._context.metrics.request_took(call.server, call.method, decision, monotonic() - request.came)
+        request.came = 0.0
         if request.trace is not None:
             request.trace.outcome = outcome
 

@@ -96,8 +96,8 @@ class LineWriter:
 
     def _run(self) -> None:
         while True:
-            is_last = self._ends_at is not None
             self._wake.clear()
+            is_last = self._ends_at is not None  # after the clear: an end that comes later wakes us again
             while self._lines and not self._is_over:
                 self._write(self._taken())
             if is_last:

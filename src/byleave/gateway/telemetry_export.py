@@ -103,9 +103,11 @@ class ExportQueue(Generic[Item]):
         self._on_stop()
 
     def _run(self) -> None:
-        while self._ends_at is None:
+        is_last = False
+        while not is_last:
             self._wake.wait(self._pause)
             self._wake.clear()
+            is_last = self._ends_at is not None  # after the clear: an end that comes later wakes us again
             while self._items and (self._ends_at is None or monotonic() < self._ends_at):
                 batch = self._taken()
                 try:
