@@ -35,6 +35,7 @@ _MOST_LINES, _MOST_BYTES = 2000, 1 << 20  # that wait to be written
 _AT_ONCE = 200  # lines that are joined for one write
 _LONGEST = 8000  # letters of one note
 _LOOK_AGAIN = 1.0  # seconds between two looks at whether a file was moved away
+_GATHER = 0.05  # seconds in which lines gather: a thread that wakes for each costs a call more than its line
 _WAIT = 1000  # milliseconds between two looks at whether it is time to stop
 
 
@@ -64,7 +65,7 @@ class LineWriter:
         self._size = 0
         self._dropped = self._reported = 0
         self._lock = threading.Lock()
-        self._wake = threading.Event()
+        self._wake, self._ending = threading.Event(), threading.Event()
         self._ends_at: float | None = None
         self._thread: threading.Thread | None = None
 
@@ -85,11 +86,13 @@ class LineWriter:
             if self._thread is None and self._ends_at is None:
                 self._thread = threading.Thread(target=self._run, name="byleave-log", daemon=True)
                 self._thread.start()
-        self._wake.set()
+        if not self._wake.is_set():
+            self._wake.set()
 
     def close(self, seconds: float = FLUSH) -> None:
         """Write what is there, for at most so long, and stop."""
         self._ends_at = monotonic() + seconds
+        self._ending.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join(seconds)
@@ -103,6 +106,7 @@ class LineWriter:
             if is_last:
                 return
             self._wake.wait()
+            self._ending.wait(_GATHER)
 
     @property
     def _is_over(self) -> bool:
