@@ -85,7 +85,7 @@ class AccessLog:
         if self._form == JSON:
             self.writer.put(json_line("info", {"kind": "access", **fields}))
         else:
-            words = (f"{key}={quoted(value) if key == 'agent' and value else value}" for key, value in fields.items())
+            words = (f"{key}={_word(key, value)}" for key, value in fields.items())
             self.writer.put(f"byleave: access {' '.join(words)}")
 
     @property
@@ -97,6 +97,11 @@ class AccessLog:
         """Write what is there to a file of our own, for a little while at most."""
         if self._own is not None:
             self._own.close()
+
+
+def _word(key: str, value: Any) -> str:
+    """Return a value as text has it. Only the name of an agent can be more than a word: it is the configuration's."""
+    return "-" if value is None else quoted(value) if key == "agent" else f"{value}"
 
 
 class RequestWatch:

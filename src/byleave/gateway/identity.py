@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Settings(Protocol):
-        """`[gateway.identity]`, compiled."""
+        """`[gateway.jwt]`, compiled."""
 
         @property
         def issuer(self) -> str: ...
