@@ -116,6 +116,19 @@ def test_without_the_packages_it_is_an_error_that_says_what_to_install(
     play(by_the_environment)
 
 
+def test_a_variable_that_the_sdk_cannot_use_is_named_without_its_value(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "secret")
+
+    async def scene(talk: Talk) -> None:
+        with pytest.raises(ConfigError, match="cannot use the environment") as caught:
+            send_telemetry(talk.gateway, {})
+        assert "secret" not in str(caught.value)
+
+    play(scene, {**OPEN, "gateway": {"telemetry": {"endpoint": HERE}}})
+
+
 def test_a_change_that_holds_after_a_new_start_alone_is_noted(play: Callable[..., None]) -> None:
     async def scene(talk: Talk) -> None:
         gateway: Any = talk.gateway

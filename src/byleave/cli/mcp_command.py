@@ -144,12 +144,19 @@ def send_telemetry(gateway: Gateway, environment: Mapping[str, str]) -> None:
             return
         try:
             from byleave.gateway.telemetry import Telemetry  # the SDK takes long to load, and may not be there
+
+            telemetry = Telemetry(plan, gateway.note)
         except ImportError:
             raise ConfigError(
                 "telemetry needs the packages of OpenTelemetry, which are not installed",
                 hint="pip install 'byleave[otel]'",
             ) from None
-        gateway.send_telemetry(Telemetry(plan, gateway.note))
+        except (ValueError, TypeError, RuntimeError) as error:  # its words may repeat a variable that holds a token
+            raise ConfigError(
+                f"the SDK of OpenTelemetry cannot use the environment ({type(error).__name__})",
+                hint="look at the variables that begin with OTEL_",
+            ) from None
+        gateway.send_telemetry(telemetry)
     except ConfigError as error:
         if settings is not None:
             raise

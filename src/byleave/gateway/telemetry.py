@@ -83,10 +83,10 @@ class Telemetry:
         self._metrics = Metrics()  # until there are some
         self._names: set[tuple[str, str]] = set()
         self.resource = _resource(plan.service_name, __version__)
-        self._spans = self._span_queue(plan.traces) if plan.traces else None
-        self._figures = self._figure_queue(plan.metrics) if plan.metrics else None
         sampler = None if plan.sample is None else ParentBasedTraceIdRatio(plan.sample)
         provider = TracerProvider(sampler=sampler, resource=self.resource, shutdown_on_exit=False)
+        self._spans = self._span_queue(plan.traces) if plan.traces else None
+        self._figures = self._figure_queue(plan.metrics) if plan.metrics else None
         if self._spans is not None:
             provider.add_span_processor(_Queueing(self._spans))
         self._tracer = provider.get_tracer(SCOPE, __version__)
