@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -198,3 +199,10 @@ url = "http://127.0.0.1:1/mcp"
         assert {line.get("trace_id") for line in noted} == {judged.trace_id.hex()}
         assert b"canary" not in b"".join(collector.bodies)
         assert str(tmp_path).encode() not in b"".join(collector.bodies)
+
+
+def test_a_gateway_that_sends_nothing_loads_nothing_for_it() -> None:
+    heavy = "[name for name in sys.modules if name.partition('.')[0] in ('opentelemetry', 'requests', 'google')]"
+    code = f"import sys, byleave.cli.mcp_command; print({heavy})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"
