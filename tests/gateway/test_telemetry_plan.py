@@ -16,7 +16,7 @@ from byleave.cli.mcp_command import send_telemetry
 from byleave.errors import ConfigError
 from byleave.gateway.telemetry_plan import TelemetryPlan, plan_telemetry
 from byleave.gateway.trace_context import is_state, read_parent
-from byleave.policy.servers import TelemetrySettings
+from byleave.policy.gateway_settings import TelemetrySettings
 from fakes.mcp_sdk import Place, over_http
 from fakes.mcp_talk import OPEN, Talk
 from fakes.otlp_collector import Collector, attributes

@@ -1,10 +1,8 @@
 """The JSON Schema that editors read."""
 
 import json
-import re
 from collections.abc import Iterator
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -119,10 +117,3 @@ def test_every_example_of_a_tool_is_one_that_the_types_take() -> None:
         for example in property_.get("examples", [])
     ]
     assert [msgspec.convert(example, ConfigFile, strict=True) for example in examples]
-
-
-def test_the_tables_of_the_gateway_that_pages_name_are_there() -> None:
-    pages = Path(__file__).parents[2].joinpath("docs").glob("*.md")
-    named = {name for page in pages for name in re.findall(r"\[gateway\.([a-z_]+)\]", page.read_text())}
-    assert named == {"jwt", "telemetry"}
-    assert named <= json_schema()["$defs"]["GatewayTable"]["properties"].keys()

@@ -46,6 +46,7 @@ class AccessLog:
         self._own = LineWriter(log.dropped_line, where) if isinstance(where, str) else None
         self.writer = self._own or (log.writer if where else None)
         self._paths = frozenset(paths)
+        self.further_paths: frozenset[str] = frozenset()  # that are the gateway's by its settings of the moment
         self._knows = knows
 
     def begin(self, head: ServerRequestHead) -> RequestWatch:
@@ -65,7 +66,7 @@ class AccessLog:
         head, caller = watch.head, watch.caller
         fields: dict[str, Any] = {
             "method": head.method if head.method in _METHODS else OTHER,
-            "path": head.path if head.path in self._paths else OTHER,
+            "path": head.path if head.path in self._paths or head.path in self.further_paths else OTHER,
             "status": watch.status,
             "bytes": watch.size,
             "seconds": round(monotonic() - watch.came, 6),

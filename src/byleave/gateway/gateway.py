@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from byleave.gateway.telemetry import Telemetry
     from byleave.guard.guard import Guard
     from byleave.policy.compile import Compiled
+    from byleave.policy.gateway_settings import GatewaySettings
     from byleave.policy.load import Workspace
-    from byleave.policy.servers import GatewaySettings, ServerConfig
+    from byleave.policy.servers import ServerConfig
 
 LOOK_AGAIN = 0.2  # seconds; with the time that a file takes to settle, a change holds within one
 RESTING = 900.0  # seconds that what was opened for a stateless client stays open when it does not call

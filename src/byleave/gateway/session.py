@@ -150,6 +150,7 @@ class Session:
         caller = self.client.caller
         request = ClientRequest(said.id, said.method, said.params, sink, Who(caller.agent, caller.identity))
         request.transport_headers = context.headers
+        request.scopes = context.scopes
         self._count += 1
         self.used = request.came = monotonic()
         key = b"#%d" % self._count if self.client.is_shared else said.id  # clients that share may use the same ids

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.errors import ConfigError
-from byleave.policy.servers import TelemetrySettings, endpoint_problem
+from byleave.policy.gateway_settings import TelemetrySettings, endpoint_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
