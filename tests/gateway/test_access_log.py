@@ -279,3 +279,49 @@ def test_a_log_file_can_be_rotated_and_is_no_link(tmp_path: Path, monkeypatch: p
         with pytest.raises(ConfigError, match="the access log cannot be written") as raised:
             LineWriter(tell, str(bad))
         assert str(tmp_path) not in str(raised.value)
+
+
+def test_a_log_file_whose_directory_is_gone_goes_on_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("byleave.gateway.log_lines._LOOK_AGAIN", 0.0)
+    place, moved = tmp_path / "logs", tmp_path / "moved"
+    place.mkdir()
+    writer = LineWriter("{} dropped".format, str(place / "log"))
+    place.rename(moved)
+    place.write_text("no directory")
+    writer.put("one")
+    writer.close()
+    assert ((moved / "log").read_text(), writer.dropped) == ("one\n", 0)
+
+
+def test_a_named_pipe_that_no_program_reads_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("byleave.gateway.log_lines._LOOK_AGAIN", 0.0)
+    pipe, path, tell = tmp_path / "pipe", tmp_path / "log", "{} dropped".format
+    os.mkfifo(pipe)
+    with pytest.raises(ConfigError, match="the access log cannot be written"):
+        LineWriter(tell, str(pipe))
+    writer = LineWriter(tell, str(path))
+    path.rename(tmp_path / "log.1")
+    pipe.rename(path)
+    writer.put("one")
+    began = time.monotonic()
+    writer.close()
+    assert time.monotonic() - began < 1
+    assert (tmp_path / "log.1").read_text() == "one\n"
+
+
+def test_a_line_waits_where_no_thread_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_thread: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    path = tmp_path / "log"
+    writer = LineWriter("{} dropped".format, str(path))
+    with monkeypatch.context() as patched:
+        patched.setattr("threading.Thread.start", fails)
+        writer.put("one")
+    writer.put("two")
+    writer.close()
+    assert path.read_text() == "one\ntwo\n"

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from byleave.gateway.interfaces import MessageContext
+from byleave.gateway.log_lines import REQUEST, RequestMark
 from byleave.gateway.metrics import BUCKETS
 from byleave.gateway.telemetry import Telemetry
 from byleave.gateway.telemetry_export import ExportQueue
@@ -217,6 +218,25 @@ def test_a_failure_is_one_word(play: Callable[..., None], fails: Callable[..., A
                 assert (attributes(span)["error.type"], span.status.code) == (error, ERROR)
 
     play(scene, {**OPEN, "gateway": {"call_timeout": 0.05}})
+
+
+def test_what_a_server_says_later_is_not_about_the_request_that_started_it(play: Callable[..., None]) -> None:
+    seen: dict[str, RequestMark | None] = {}
+
+    class Noting(FakeServer):
+        def answer(self, link: Any, request: Tree) -> None:
+            seen[request["method"]] = REQUEST.get()
+            super().answer(link, request)
+
+    async def scene(talk: Talk) -> None:
+        REQUEST.set(RequestMark("first"))
+        client = talk.client()
+        await client.begin()
+        await client.call("shop__price")
+        assert seen["initialize"] is None
+        assert seen["tools/call"] == RequestMark("first")
+
+    play(scene, shop=Noting("price"))
 
 
 # ---- Secrets -------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import os
 import select
 import threading
 from collections import deque
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -47,6 +47,13 @@ class RequestMark(Struct):
 
 
 REQUEST: ContextVar[RequestMark | None] = ContextVar("byleave_request", default=None)
+
+
+def of_no_request() -> Context:
+    """Return the context for what outlives the request that begins it: what it notes later is not about that one."""
+    context = copy_context()
+    context.run(REQUEST.set, None)
+    return context
 
 
 class LineWriter:
@@ -84,10 +91,17 @@ class LineWriter:
             self._lines.append(data)
             self._size += len(data)
             if self._thread is None and self._ends_at is None:
-                self._thread = threading.Thread(target=self._run, name="byleave-log", daemon=True)
-                self._thread.start()
+                self._thread = self._started()
         if not self._wake.is_set():
             self._wake.set()
+
+    def _started(self) -> threading.Thread | None:
+        thread = threading.Thread(target=self._run, name="byleave-log", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the machine has no thread to give: the next line tries again
+            return None
+        return thread
 
     def close(self, seconds: float = FLUSH) -> None:
         """Write what is there, for at most so long, and stop."""
@@ -144,7 +158,7 @@ class LineWriter:
             return
         self._looked = monotonic()
         ours = os.fstat(self._descriptor)
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # it is gone, or cannot be reached
             there = os.stat(self._path, follow_symlinks=False)
             if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino):
                 return
@@ -154,7 +168,8 @@ class LineWriter:
 
 
 def _opened(path: str) -> int:
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY
+    # Not blocking: to open a named pipe that no program reads would wait for a reader, without an end.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY | os.O_NONBLOCK
     try:
         return os.open(path, flags, 0o600)
     except OSError as problem:
