@@ -81,6 +81,10 @@ if TYPE_CHECKING:
         @property
         def metrics(self) -> Metrics: ...
 
+        @property
+        def problem(self) -> str:
+            """Why calls cannot be served now; empty while they can."""
+
         def metrics_text(self) -> str:
             """Return the counts in the format of Prometheus."""
 
@@ -122,6 +126,7 @@ if TYPE_CHECKING:
 _TEXT = b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nCache-Control: no-store\r\n"
 _HEALTH = "/health"
 _HEALTHY = b'{"status":"ok"}'
+_READY = "/ready"
 _MOST_OPEN = 512  # messages of one session, or of one caller without any, that are worked on at a time
 _MOST_UNKNOWN = 1 << 16  # bytes of a body that may wait until the key of its token is known
 _ACCEPTED = b"Accepted"
@@ -325,7 +330,7 @@ class HttpFront:
         if serve is None:
             not_allowed(exchange, ", ".join(methods))
             return None
-        if head.path == _HEALTH:
+        if head.path in (_HEALTH, _READY):
             self._healthy(exchange)
             return None
         return self._identified(exchange, serve, self.identity.who(head, exchange.connection))
@@ -501,6 +506,8 @@ class HttpFront:
     def _healthy(self, exchange: HttpExchange) -> None:
         if is_foreign(exchange.head.fields):
             self._refuse(exchange, FOREIGN_PAGE)
+        elif exchange.head.path == _READY and self._gateway.problem:
+            exchange.reply(503, msgspec.json.encode({"status": "not ready", "why": self._gateway.problem}))
         else:
             exchange.reply(200, _HEALTHY)
 
@@ -545,5 +552,6 @@ _ROUTES: Mapping[str, Mapping[str, Serve]] = {
     "/sse": {"GET": HttpFront._old_listen},  # noqa: SLF001
     "/messages": {"POST": HttpFront._old_post},  # noqa: SLF001
     _HEALTH: {"GET": HttpFront._metrics},  # noqa: SLF001
+    _READY: {"GET": HttpFront._metrics},  # noqa: SLF001
     "/metrics": {"GET": HttpFront._metrics},  # noqa: SLF001
 }

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from byleave.store.approvals import Approvals
+    from byleave.store.interfaces import ApprovalStore
     from byleave.store.tool_definitions import Pin
 
     Tool = dict[str, Any]
@@ -173,7 +173,7 @@ class Pins:
 
     def __init__(
         self,
-        approvals: Approvals,
+        approvals: ApprovalStore,
         *,
         asks_new: Callable[[], bool] = lambda: False,
         now: Callable[[], str] = now,

@@ -69,8 +69,7 @@ if TYPE_CHECKING:
     from byleave.guard.warnings import SensitiveWarnings
     from byleave.policy.compile import Compiled
     from byleave.policy.live_policy import LivePolicy
-    from byleave.store.approvals import Approvals
-    from byleave.store.interfaces import RecordStore
+    from byleave.store.interfaces import ApprovalStore, RecordStore
 
 Done = TypeVar("Done")
 
@@ -98,7 +97,7 @@ class Guard:
     def __init__(
         self,
         policy: LivePolicy,
-        approvals: Approvals,
+        approvals: ApprovalStore,
         log: RecordStore,
         *,
         door: str,

@@ -1,0 +1,143 @@
+"""Two gateways on one database are one gateway: approvals, limits and records hold across them, and outages show."""
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+import amounts
+from fakes.mcp_sdk import MODERN, SHOP, Place, Running, Talk, at, eventually, over_http, talking, words
+from postgres_server import PostgresServer
+from sandbox.machine import needs_sandbox
+
+pytestmark = needs_sandbox
+
+POLICY = f"""
+[servers.shop]
+command = {json.dumps(SHOP)}
+[agents.ops]
+allow.servers = ["*"]
+[[rules]]
+ask = {{ call = {{ server = "shop", tool = "query" }} }}
+"""
+
+
+def look(running: Running, path: str) -> tuple[int, Any]:
+    """Return what a probe sees."""
+    address = urlsplit(running.url)
+    line = HTTPConnection(address.hostname or "", address.port, timeout=10)
+    try:
+        line.request("GET", path)
+        answer = line.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        line.close()
+
+
+@contextmanager
+def replicas(place: Place, count: int = 2) -> Iterator[list[tuple[Running, Talk]]]:
+    """Run gateways, each with a client of its own."""
+    with ExitStack() as stack:
+        running = [stack.enter_context(over_http(place)) for _ in range(count)]
+        yield [(each, stack.enter_context(talking(at(each.url, X_Byleave_Agent="ops"), MODERN))) for each in running]
+
+
+def price(talk: Talk) -> str:
+    return words(talk.call("shop__price", {"article": "x"}))
+
+
+def test_a_yes_and_its_end_hold_at_every_replica(tmp_path: Path, url: str) -> None:
+    place = Place(tmp_path, POLICY)
+    with replicas(place) as ((_, one), (_, other)):
+        assert "needs your approval" in words(one.call("shop__query", {"sql": "s"}))
+        (pending,) = [
+            each for each in json.loads(place.byleave("approvals", "list", "--json").out) if each["status"] == "pending"
+        ]
+        assert (pending["kind"], "tool=" in pending["subject"]) == ("call", True)
+        assert place.byleave("approvals", "approve", pending["id"], "--yes").code == 0
+        assert [words(talk.call("shop__query", {"sql": "s"})) for talk in (other, one)] == ["shop: query done"] * 2
+        assert place.byleave("approvals", "revoke", pending["id"], "--yes").code == 0
+        for talk in (one, other):
+            assert "needs your approval" in words(talk.call("shop__query", {"sql": "s"}))
+        assert "needs your approval" in words(one.call("shop__query", {"sql": "another"}))
+    decisions = [(each["door"], each["event"]) for each in place.records() if each["event"] != "effect"]
+    assert decisions.count(("mcp", "decision")) == 6
+    assert decisions.count(("cli", "approval")) == 2
+    verified = place.byleave("audit", "verify", "--json")
+    assert (verified.code, json.loads(verified.out)["ok"]) == (0, True)
+    assert list(place.home.rglob("audit.db")) == []  # nothing of it is in the files of this machine
+
+
+def test_the_rate_of_an_agent_is_that_of_all_replicas_together(tmp_path: Path, url: str) -> None:
+    place = Place(tmp_path, POLICY + "[gateway]\nrate = 5\n")
+    with replicas(place) as ((_, one), (_, other)):
+        allowed = 0
+        for number in range(8):
+            try:
+                price(one if number % 2 else other)
+                allowed += 1
+            except Exception as error:  # noqa: BLE001 -- of the SDK
+                assert "more often than 5 times a minute" in str(error)  # noqa: PT017 -- some of them are answered
+        assert allowed == 5
+
+
+def test_an_outage_refuses_calls_at_once_shows_and_loses_nothing(
+    tmp_path: Path, url: str, server: PostgresServer
+) -> None:
+    place = Place(tmp_path, POLICY)
+    with replicas(place, 1) as ((running, talk),):
+        assert look(running, "/ready") == (200, {"status": "ok"})
+        acknowledged = [price(talk) for _ in range(3)]
+        server.stop(signal.SIGINT)
+        try:
+            assert "recorded" in price(talk)
+            eventually(
+                lambda: look(running, "/ready") == (503, {"status": "not ready", "why": "the store cannot be used"})
+            )
+            assert look(running, "/health")[0] == 200
+        finally:
+            server.start()
+        eventually(lambda: look(running, "/ready")[0] == 200)
+        acknowledged += [price(talk) for _ in range(3)]
+    decisions = [each for each in place.records() if each["event"] == "decision"]
+    assert len(decisions) == len(acknowledged) == 6  # a call that was refused for want of a record has none
+    assert place.byleave("audit", "verify").code == 0
+    assert all("password" not in line.lower() for line in running.said)
+
+
+@pytest.mark.long
+def test_replicas_that_are_killed_lose_no_record_and_no_other_replica(tmp_path: Path, url: str) -> None:
+    place = Place(tmp_path, POLICY)
+    done: list[str] = []
+    with over_http(place) as steady:
+        for _ in range(amounts.of(5, 1)):
+            with over_http(place) as victim, ExitStack() as stack:
+                talk = stack.enter_context(talking(at(steady.url, X_Byleave_Agent="ops"), MODERN))
+                doomed = talking(at(victim.url, X_Byleave_Agent="ops"), MODERN)
+                calling = doomed.__enter__()
+                done += [price(calling) for _ in range(3)]
+                thread = threading.Thread(target=_until_lost, args=(calling, done))
+                thread.start()
+                done += [price(talk) for _ in range(3)]
+                victim.process.kill()
+                thread.join(30)
+                done += [price(talk) for _ in range(3)]
+                with suppress(BaseException):  # its gateway is gone
+                    doomed.__exit__(None, None, None)
+    decisions = [each for each in place.records() if each["event"] == "decision"]
+    assert len(decisions) >= len(done)
+    assert place.byleave("audit", "verify").code == 0
+
+
+def _until_lost(talk: Talk, done: list[str]) -> None:
+    try:
+        done.extend(price(talk) for _ in range(200))
+    except Exception:  # noqa: BLE001 -- its gateway is gone
+        return
