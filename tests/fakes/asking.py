@@ -7,6 +7,7 @@ from typing import Any
 from byleave.core.redact import Redactor
 from byleave.errors import StateError
 from byleave.guard.evaluation import Question
+from byleave.store.interfaces import KeptRecord
 from byleave.store.questions import Answer, Questions
 
 
@@ -25,6 +26,9 @@ class MemoryLog:
             raise StateError("the journal cannot be written: No space left on device", hint="make room")
         self.records.append(dict(fields))
         return len(self.records)
+
+    def stage(self, fields: Mapping[str, Any], _on_failure: object = None) -> KeptRecord:
+        return KeptRecord(self.append(fields))
 
     def mask_with(self, mask: Redactor) -> None:
         self.mask = mask

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from byleave.acp.tracked_calls import ENDED
 from byleave.acp.unreadable_lines import decoded_somehow, kind_of_update
 from byleave.core.action import CommandAction, OtherAction
-from byleave.guard.guard import OBSERVED
+from byleave.guard.recording import OBSERVED
 from byleave.translate.call import ToolCall, as_own_question, is_own_question
 from byleave.translate.names import is_thought
 from byleave.translate.ticketed_command import ticket_in

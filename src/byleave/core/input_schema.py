@@ -149,6 +149,8 @@ _DEEPEST = 100  # levels of a schema, references included
 _LONGEST_NAME = 100  # letters of a name from outside
 _SAYS_SOMETHING = frozenset({"type", "enum", "const", "properties", "required", "items", "prefixItems"})
 _CHOICES = ("anyOf", "oneOf")
+_MADE_OF = frozenset({*_CHOICES, "allOf", "$ref"})
+_OF_OTHERS = _MADE_OF | {"contentMediaType"}
 _ENCODED = frozenset({"base64", "base64url", "base32", "base16", "byte", "quoted-printable"})
 
 
@@ -234,6 +236,8 @@ class InputSchema:
         if not isinstance(schema, dict) or depth > _DEEPEST:
             return None
         found: list[Any] = [schema] if not _SAYS_SOMETHING.isdisjoint(schema) else []
+        if _OF_OTHERS.isdisjoint(schema):
+            return tuple(found) or None
         branches = [each for key in (*_CHOICES, "allOf") for each in _list(schema.get(key))]
         if "$ref" in schema:
             branches.append(self._referred(schema["$ref"]))
@@ -279,6 +283,8 @@ class InputSchema:
 
     def _combined(self, value: Any, schema: Mapping[str, Any], at: str, depth: int, *, lax: bool) -> str | None:
         """Return why a value does not fit what a schema is made of."""
+        if _MADE_OF.isdisjoint(schema):
+            return None
         needed = _list(schema.get("allOf"))
         if "$ref" in schema:
             needed = [*needed, self._referred(schema["$ref"])]
@@ -349,6 +355,8 @@ def same(value: Any, expected: Any) -> bool:
 def _kinds(schema: Mapping[str, Any]) -> list[str]:
     """Return the types that a schema names; none where one of them is not standard, so that it may be anything."""
     given = schema.get("type")
+    if type(given) is str and given in _TYPES and "nullable" not in schema:  # nearly all of them
+        return [given]
     kinds: list[Any] = given if isinstance(given, list) else [given]
     if not all(isinstance(kind, str) and kind in _TYPES for kind in kinds):
         return []

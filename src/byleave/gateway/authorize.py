@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from byleave.gateway.requests import Client, ClientRequest
     from byleave.guard.evaluation import Who
 
+DENIED_BY_NOW = "failed: it is denied by now"  # the outcome of what was allowed first
 CHANGED, UNFITTING = "changed_tool", "bad_arguments"
 CALL, LISTEN, SUBSCRIBE = "tools/call", "subscriptions/listen", "resources/subscribe"
 TRACES = frozenset({"traceparent", "tracestate", "baggage"})  # members of `_meta` that no person need be shown
@@ -164,12 +165,24 @@ class Authorizer:
         """Evaluate a call of a tool with what the tool's schema makes of its arguments."""
         action = await self._with_schema(call)
         unusable = self._unusable(call, action)
-        return self._guard.authorize(ActionRequest((action,), call.who, pin=call.pin)) if unusable is None else unusable
+        return unusable or await self._evaluated(call, ActionRequest((action,), call.who, pin=call.pin))
 
     async def _begin_use(self, call: ServerCall) -> Evaluation | Pending | Refused:
         """Evaluate the use of a resource or a prompt."""
         denied = self._denied_use(call) or await self._hidden_prompt(call)
-        return self._guard.authorize(ActionRequest((call.action,), call.who)) if denied is None else denied
+        return denied or await self._evaluated(call, ActionRequest((call.action,), call.who))
+
+    async def _evaluated(self, call: ServerCall, request: ActionRequest) -> Evaluation | Pending | Refused:
+        """Have the guard decide and record; where the policy changes before the record is kept, it decides again."""
+        policy = self._guard.policy
+        before = policy.compiled
+        begun = await self._guard.authorize_async(request)
+        if policy.compiled is before or isinstance(begun, Pending) or not begun.allowed:
+            return begun
+        denied = await self.recheck(call, asks=is_by_policy(begun))
+        if denied is not None:
+            self._guard.record_effect(begun, 0.0, DENIED_BY_NOW, staged=True)
+        return denied or begun
 
     def _denied_use(self, call: ServerCall) -> Refused | None:
         """Return that a resource or a prompt is denied; None if it is not."""
@@ -265,6 +278,11 @@ class Authorizer:
         done = self._guard.complete(pending, Reply(ELSEWHERE, "approvals"))
         reason = f"{done.verdict.reason}; {_WAITS if placed else _TOO_LONG}"
         return done.replace(verdict=done.verdict.replace(reason=reason))
+
+
+def is_by_policy(evaluation: Evaluation) -> bool:
+    """Whether the policy alone has allowed it, so that it needs a yes as soon as the policy wants one."""
+    return evaluation.verdict.because[0].source != "approval"
 
 
 def passed_params(method: str, params: ClientParams) -> dict[str, Any]:

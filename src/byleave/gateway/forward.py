@@ -19,7 +19,17 @@ from msgspec import Raw, Struct, structs
 
 from byleave.core.action import LOCAL, CallAction
 from byleave.core.decision import shared_tree
-from byleave.gateway.authorize import CALL, CHANGED, SUBSCRIBE, TRACES, changed, passed_meta, tool_name
+from byleave.gateway.authorize import (
+    CALL,
+    CHANGED,
+    DENIED_BY_NOW,
+    SUBSCRIBE,
+    TRACES,
+    changed,
+    is_by_policy,
+    passed_meta,
+    tool_name,
+)
 from byleave.gateway.client_questions import (
     ASKER,
     ELICIT,
@@ -65,7 +75,6 @@ DONE, REPORTED = "done", "failed: the tool reports an error"
 MOST_ROUNDS = 10  # questions of one tool, in one call
 VERDICT_KEY = "byleave/verdict"
 _OUTCOMES = {DONE: "ok", REPORTED: "error"}  # in the figures; what is in neither has failed
-_DENIED_BY_NOW = "failed: it is denied by now"
 _LONGEST_NAME = 100  # letters of a name that a client chose
 _TAIL = 4096  # bytes at either end of a result, where servers write whether it is an error
 
@@ -150,7 +159,7 @@ class Forwarder:
         finally:
             if outcome:
                 took = monotonic() - started
-                self._context.guard.record_effect(work.allowed.evaluation, took, outcome)
+                self._context.guard.record_effect(work.allowed.evaluation, took, outcome, staged=True)
                 self._context.metrics.called(call.server, call.who.agent, "allow", how, took)
         return outcome == DONE
 
@@ -171,10 +180,9 @@ class Forwarder:
                 await request.error(INVALID_PARAMS, self._unknown_tool(call))
                 return "failed: no such tool"
             schema = offer.tree.get("inputSchema")
-            if _evaluated_schema(work) != schema:
-                by_policy = work.allowed.evaluation.verdict.because[0].source != "approval"
-                if await self._is_denied_by_now(work, asks=by_policy):
-                    return _DENIED_BY_NOW
+            is_same, by_policy = _evaluated_schema(work) == schema, is_by_policy(work.allowed.evaluation)
+            if not is_same and await self._is_denied_by_now(work, asks=by_policy):
+                return DENIED_BY_NOW
             wrong = wrong_param_header(schema, call.arguments, request.headers) if request.headers else ""
             if wrong:
                 name = tool_name(call.server, call.tool)
@@ -199,7 +207,7 @@ class Forwarder:
     async def _pass_on(self, work: ForwardedRequest, upstream: Upstream, schema: Any, *, waited: bool) -> str:
         call = work.call
         if waited and await self._is_denied_by_now(work):  # a server may take a minute to start
-            return _DENIED_BY_NOW
+            return DENIED_BY_NOW
         if call.method == SUBSCRIBE:
             await upstream.subscribe(call.params.tree["uri"])
             await work.request.result(b"{}")

@@ -15,9 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from byleave.core.action import LOCAL, CallAction, OtherAction, action_tree, parse_action
-from byleave.core.decision import ALLOW, ASK, DENY, WORDS, shared_tree, strictest
-from byleave.core.file_decision import with_grants
-from byleave.core.fs_rules import FsTarget
+from byleave.core.decision import ALLOW, ASK, DENY, shared_tree, strictest
 from byleave.core.observing import OBSERVE, built_in_decision
 from byleave.core.permit import Permit
 from byleave.errors import ByleaveError, ConfigErrors, InputError
@@ -44,24 +42,22 @@ from byleave.guard.evaluation import (
     approved,
     changed_meanwhile,
     earlier_reply_record,
-    happened,
     named_error,
     refused,
     unclear_verdict,
-    unrecorded,
 )
+from byleave.guard.recording import Decided, Recorder
 from byleave.guard.warnings import mask_for
 from byleave.policy.live_policy import ResolvedAction
 from byleave.record import Record
 from byleave.store.approvals import APPROVED, PENDING, later
-from byleave.text import quoted, shown
+from byleave.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from byleave.core.action import Action
     from byleave.core.decision import Verdict
-    from byleave.core.fs_rules import RefusedPath
     from byleave.core.redact import Redactor
     from byleave.guard.evaluation import Asker, AsyncAsker
     from byleave.guard.held_question import HeldQuestion
@@ -76,8 +72,6 @@ Done = TypeVar("Done")
 
 PATIENCE = 60.0  # seconds a person has; then the answer is no
 _GRACE = 1.0  # seconds that the reply may take to arrive
-OBSERVED = "observed"  # the event of a record about an action that an agent reports after it was done
-REFUSED = "refused"  # the event of a record about requests that were refused before the policy saw them
 LONGEST_SUBJECT = 4000  # characters that a person can be expected to read in a list
 _STEP_SECONDS = 30  # within which the second event of a call follows the first
 _LEFT_OPEN = (ELSEWHERE, UNASKED)  # no reply reached the guard: the verdict stays the policy's
@@ -130,12 +124,12 @@ class Guard:
         self._asker: Asker = asker if asker is not None else NoAsker()
         self._patience = patience
         self._lasting = lasting
-        self._notices = notices
         self._notes = notes
         self._seen: tuple[int, ...] | None = None
         self._client_approves = client_approves
         self._refusals: set[str] = set()  # keys of what a person refused for this session
         self.troubles: list[str] = []  # what could not be recorded or kept after the reply or the effect
+        self._recorder = Recorder(log, policy, self.troubles, door=door, session=session, notices=notices)
 
     # The one way through
 
@@ -144,6 +138,18 @@ class Guard:
 
         The strictest verdict on an action is the verdict on the whole request. An input error if it cannot be read.
         """
+        decided = self._decide(request)
+        return decided if isinstance(decided, Pending) else self._recorder.keep(decided)
+
+    async def authorize_async(self, request: ActionRequest) -> Evaluation | Pending:
+        """Do the same, and have the records written with those of other requests; they are kept when this returns.
+
+        If the caller is cancelled meanwhile, the log says that what was allowed did not happen.
+        """
+        decided = self._decide(request)
+        return decided if isinstance(decided, Pending) else await self._recorder.keep_async(decided)
+
+    def _decide(self, request: ActionRequest) -> Decided | Pending:
         started = monotonic()
         resolved, warnings = self._evaluate_all(request)
         observed = False
@@ -156,7 +162,7 @@ class Guard:
         if observed:
             request = request.replace(fields={**request.fields, "mode": OBSERVE})
         elif decision is DENY or (decision is ALLOW and not request.needs_person):
-            return self._record(request, resolved, started, warnings=warnings)
+            return Decided(request, resolved, started, warnings=warnings)
         pins = [request.pin if len(resolved) == 1 or _says_only_a_name(each.action) else None for each in resolved]
         keys = [self._key(each, request.who, pin) for each, pin in zip(resolved, pins, strict=True)]
         if not request.unclear and not observed:  # else no earlier reply can have been about the same
@@ -188,7 +194,7 @@ class Guard:
             resolved, warnings = self._evaluate_again(pending, reply)
         elif reply.choice not in _LEFT_OPEN:
             resolved = [each.replace(verdict=refused(each.verdict, reply)) for each in resolved]
-        done = self._record(request, resolved, pending.started, reply.record, warnings)
+        done = self._recorder.keep(Decided(request, resolved, pending.started, reply.record, warnings))
         if request.unclear or not (done.allowed or reply.choice == NEVER):
             return done
         # Kept only once it is recorded that a person chose so.
@@ -200,7 +206,7 @@ class Guard:
     def _observe(self, pending: Pending, request: ActionRequest, reply: Reply) -> Evaluation:
         """Record what would have been, and what the person replied; return what the reply makes of it."""
         resolved = [question.resolved for question in pending.questions]
-        done = self._record(request, resolved, pending.started, reply.record, pending.warnings)
+        done = self._recorder.keep(Decided(request, resolved, pending.started, reply.record, pending.warnings))
         if not done.recorded or reply.choice in _LEFT_OPEN:
             return done.replace(permits=())
         if not reply.is_yes:
@@ -213,9 +219,8 @@ class Guard:
         """Record that an integration refuses a request for a reason of its own, and return that evaluation."""
         if verdict.decision is ALLOW:
             raise ValueError("an integration can only refuse: what is allowed, the policy or a person allows")
-        return self._record(
-            request, [ResolvedAction(_parsed(each), (), verdict) for each in request.actions], monotonic()
-        )
+        refused = [ResolvedAction(_parsed(each), (), verdict) for each in request.actions]
+        return self._recorder.keep(Decided(request, refused, monotonic()))
 
     def check(self, action: Action | Mapping[str, Any], who: Who = UNKNOWN, *, pin: str | None = None) -> Evaluation:
         """Return the evaluation of one action, recorded; where a person is needed, the asker of this guard asks."""
@@ -418,12 +423,12 @@ class Guard:
 
     def _by_earlier_reply(
         self, request: ActionRequest, resolved: list[ResolvedAction], keys: list[str], started: float
-    ) -> Evaluation | None:
-        """Return the evaluation, recorded, where a person has replied before to all that is asked; else None."""
+    ) -> Decided | None:
+        """Return what an earlier reply makes of a request, where a person has replied to all of it; else None."""
         if not self._refusals.isdisjoint(keys):
             never = Reply(NEVER, "")
             denied = [each.replace(verdict=refused(each.verdict, never)) for each in resolved]
-            return self._record(request, denied, started)
+            return Decided(request, denied, started)
         if request.needs_person:
             return None
         askers: list[str] = []
@@ -440,7 +445,7 @@ class Guard:
         needed = [key for each, key in zip(resolved, keys, strict=True) if not each.verdict.allowed]
         if not self._spend(needed, request.step):
             return None
-        return self._record(request, found, started, earlier_reply_record(askers[0]))
+        return Decided(request, found, started, earlier_reply_record(askers[0]))
 
     def _approved_by(self, key: str, step: str) -> str | None:
         """Return the asker through which what has this key was approved; None if no approval holds for it.
@@ -550,123 +555,16 @@ class Guard:
         masked: Mapping[str, Any] = self._mask.tree({name: tree[name] for name in tree if name != "arguments"})
         return masked
 
-    def _record(
-        self,
-        request: ActionRequest,
-        resolved: list[ResolvedAction],
-        started: float,
-        reply: dict[str, str] | None = None,
-        warnings: tuple[str, ...] = (),
-    ) -> Evaluation:
-        """Record each action with its own verdict and that of the request; an unrecorded allow does not leave."""
-        fields = request.fields
-        if len(resolved) > 1:
-            decision = max([each.verdict.decision for each in resolved])
-            fields = {**fields, "request": {"actions": len(resolved), "decision": WORDS[decision]}}
-        verdicts: list[Verdict] = []
-        sequences: list[int | None] = []
-        for each in resolved:
-            verdict, sequence, lines = self._record_action(each, request.who, started, reply, fields)
-            verdicts.append(verdict)
-            sequences.append(sequence)
-            warnings += tuple([line for line in lines if line not in warnings])
-        permits: tuple[Permit, ...] = ()
-        strict = strictest(verdicts)
-        if strict.decision is ALLOW:
-            pairs = zip(resolved, verdicts, strict=True)
-            permits = tuple([Permit(each.action, each.places, verdict) for each, verdict in pairs])
-        return Evaluation(strict, permits, tuple(sequences), request.who, warnings)
-
-    def _record_action(
-        self,
-        resolved: ResolvedAction,
-        who: Who,
-        started: float,
-        reply: dict[str, str] | None,
-        also: Mapping[str, Any],
-    ) -> tuple[Verdict, int | None, tuple[str, ...]]:
-        verdict = with_grants(self.policy.compiled.policy, resolved.action, resolved.verdict)
-        fields: dict[str, Any] = {
-            "event": "decision",
-            "session": self.session,
-            "door": self._door,
-            "agent": who.agent,
-            "identity": who.identity,
-            "action": action_tree(resolved.action),
-            "verdict": shared_tree(verdict, self.policy.root.path),
-            "duration": round(monotonic() - started, 6),
-        }
-        if also:
-            fields.update(also)
-            if also.get("event") == OBSERVED:  # it was done already: a deny came too late for it
-                fields["verdict"] = shared_tree(happened(verdict), self.policy.root.path)
-                if isinstance(fields.get("request"), dict):
-                    fields["request"] = {"actions": fields["request"]["actions"]}
-        if reply is not None:
-            fields["answer"] = reply
-        if resolved.places:  # by the names the workspace has for them, however the request spelled them
-            named = [getattr(resolved.action, name, None) for name in ("path", "to")]
-            spelled = [name for name in named if name is not None]
-            fields["places"] = [_name(place, name) for place, name in zip(resolved.places, spelled, strict=False)]
-        warnings = self._warn_of_sensitive(resolved, fields)
-        try:
-            return verdict, self._log.append(fields), warnings
-        except ByleaveError as error:
-            verdict = with_grants(self.policy.compiled.policy, resolved.action, unrecorded(verdict, error))
-            return verdict, None, (*warnings, f"NOT RECORDED: {error}")
-
-    def _warn_of_sensitive(self, resolved: ResolvedAction, fields: dict[str, Any]) -> tuple[str, ...]:
-        """Warn, once in a session, that an allowed action touches a sensitive place."""
-        if self._notices is None or resolved.verdict.decision is not ALLOW:
-            return ()
-        found: tuple[str, ...] = ()
-        for place in resolved.places:
-            entry = self._notices.entry(place.canonical) if isinstance(place, FsTarget) else None
-            if entry is not None:
-                inside = isinstance(place, FsTarget) and place.relative is not None
-                fields["sensitive"] = entry if inside else True  # where a mount leads is in no record
-                found += self._notices.once(entry, fields["action"])
-        return found
-
     def record_refusal(self, refused: Mapping[str, Any], agent: str | None = None) -> None:
         """Record that requests were refused before the policy saw them: why, whose, how many."""
-        fields = {
-            "event": REFUSED,
-            "session": self.session,
-            "door": self._door,
-            "agent": agent,
-            "identity": UNKNOWN.identity,
-            "refused": dict(refused),
-            "outcome": "refused",
-        }
-        try:
-            self._log.append(fields)
-        except ByleaveError as error:
-            trouble = f"NOT RECORDED: {error}"
-            if trouble not in self.troubles:
-                self.troubles.append(trouble)
+        self._recorder.refusal(refused, agent)
 
-    def record_effect(self, evaluation: Evaluation, took: float, outcome: str) -> None:
-        """Record what was done. Where that fails, a warning says so: the effect cannot be taken back."""
-        action = None
-        if evaluation.permit is not None:
-            action = action_tree(evaluation.permit.action)
-            action.pop("arguments", None)  # they are in the record of the decision
-        fields = {
-            "event": "effect",
-            "session": self.session,
-            "door": self._door,
-            "agent": evaluation.who.agent,
-            "identity": evaluation.who.identity,
-            "of": evaluation.sequence,
-            "action": action,
-            "outcome": outcome,
-            "duration": round(took, 6),
-        }
-        try:
-            self._log.append(fields)
-        except ByleaveError as error:
-            self.troubles.append(f"NOT RECORDED: {error}")
+    def record_effect(self, evaluation: Evaluation, took: float, outcome: str, *, staged: bool = False) -> None:
+        """Record what was done. Where that fails, a warning says so: the effect cannot be taken back.
+
+        With `staged`, the record is written with others, at the latest in the next turn of the event loop.
+        """
+        self._recorder.effect(evaluation, took, outcome, staged=staged)
 
 
 def _parsed(action: Any) -> Any:
@@ -677,14 +575,6 @@ def _parsed(action: Any) -> Any:
 def _says_only_a_name(action: Action) -> bool:
     """Whether an action holds nothing but a name, so that a yes is for what has that name now."""
     return isinstance(action, OtherAction) or (isinstance(action, CallAction) and action.server == LOCAL)
-
-
-def _name(place: FsTarget | RefusedPath, spelled: str) -> str:
-    """Return the workspace's name of a place; of what was never inside, the request's."""
-    own = None
-    if isinstance(place, FsTarget):
-        own = place.relative if place.relative is not None else place.door
-    return shown(spelled if own is None else own or ".")
 
 
 def _on_behalf(action: Action | Mapping[str, Any], who: Who) -> Any:

@@ -212,6 +212,8 @@ def _request(line: str, fields: Fields) -> HttpRequestHead:
         _refuse("the first line is no request of HTTP/1.1")
     method, target, minor = found.groups()
     special = [(lowered, value) for name, value in fields if (lowered := name.lower()) in _SPECIAL]
+    if len(special) == 1 and special[0][0] == "content-length":  # nearly all that have a body
+        return HttpRequestHead(method, target, int(minor), fields, _framing(special))
     if "websocket" in list_of(special, "upgrade"):
         _refuse("websockets are not passed on over plain http: use wss://")
     if [value.lower() for value in values_of(special, "expect")] not in ([], ["100-continue"]):
@@ -231,7 +233,14 @@ def _response(line: str, fields: Fields, method: str) -> HttpResponseHead:
 
 
 def _framing(fields: Sequence[tuple[str, str]]) -> Framing | None:
-    codings, lengths = values_of(fields, "transfer-encoding"), values_of(fields, "content-length")
+    codings: list[str] = []
+    lengths: list[str] = []
+    for name, value in fields:
+        lowered = name.lower()
+        if lowered == "content-length":
+            lengths.append(value)
+        elif lowered == "transfer-encoding":
+            codings.append(value)
     if codings and lengths:
         _refuse("the head has both Content-Length and Transfer-Encoding")
     if codings:

@@ -39,6 +39,7 @@ from byleave.sdk.vfs_async import AsyncHost
 from byleave.sdk.vfs_conversation import ToolConversation
 from byleave.sdk.vfs_results import Completed, HttpReply, QuestionAsked
 from byleave.store.approvals import Approvals
+from byleave.store.interfaces import KeptRecord
 from byleave.text import quoted
 from byleave.toolhost.codec import TOOLS
 from byleave.toolhost.context import FORMAT_ARGUMENTS, context_tree
@@ -184,6 +185,9 @@ class _NoRecords:
 
     def append(self, _fields: Mapping[str, Any], /) -> int:
         return 0
+
+    def stage(self, _fields: Mapping[str, Any], _on_failure: object = None, /) -> KeptRecord:
+        return KeptRecord(0)
 
     def mask_with(self, _mask: Redactor, /) -> None:
         """Do nothing: nothing is kept."""

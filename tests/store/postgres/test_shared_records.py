@@ -101,7 +101,7 @@ def test_calls_that_come_together_share_a_transaction(store: SharedStore, addres
     with writer(store) as log:
         log.append(decision(0))
         staged = [log.stage(decision(number)) for number in range(1, 200)]
-        assert [each.wait() for each in staged] == list(range(2, 201))
+        assert [each.settled() for each in staged] == list(range(2, 201))
     with psycopg.connect(address.url) as connection:
         row = connection.execute("SELECT count(DISTINCT xmin::text) FROM byleave.records").fetchone()
     assert row is not None

@@ -222,14 +222,18 @@ def _adopt(head: ChainHead, lines: list[tuple[JournalLine | None, int]]) -> tupl
 
 
 def _is_torn(raw: bytes, start: ChainHead, lines: list[tuple[JournalLine | None, int]]) -> bool:
-    """Whether this is the head of the last record as far as its writer came, and the one before it from there on."""
+    """Whether this is the head of the last record as far as its writer came, and an earlier one from there on.
+
+    Records that were written together have one head, so the earlier one need not be that of the record before.
+    """
     # The time of a record that has left the journal is not known here; the checksum covers the one that stands there.
     found = [(line.head, end, time_of(line.payload)) for line, end in lines if line is not None]
     states = [(start, 0, time_in_head(raw)), *found]
     if len(states) < 2 or not raw.isascii():
         return False
-    old, new = (head_line(*state) for state in states[-2:])
-    return len(raw) == len(new) and any(raw == new[:cut] + old[cut:] for cut in range(len(new)))
+    new = head_line(*states[-1])
+    same = next((at for at, pair in enumerate(zip(raw, new, strict=False)) if pair[0] != pair[1]), len(new))
+    return len(raw) == len(new) and any(raw[same:] == head_line(*state)[same:] for state in states[:-1])
 
 
 def _is_lost(kept: ChainHead, lines: list[tuple[JournalLine | None, int]], table: ChainHead | None) -> bool:

@@ -1,7 +1,8 @@
 """The journal: where a record is safe from a killed process as soon as `append` returns.
 
-`audit.journal` takes one write per record, `audit.head` remembers where the chain ends, `audit.lock` lets one writer in
-at a time. `table_writer` moves the records to the table later. Where the two files do not fit, `chain.recover` decides.
+`audit.journal` takes one write for one record, or for several that are appended together, `audit.head` remembers where
+the chain ends, `audit.lock` lets one writer in at a time. `table_writer` moves the records to the table later. Where
+the two files do not fit, `chain.recover` decides.
 
 A process that stays remembers the last head it has seen. Files that are removed, exchanged or put back to an older
 state under it refuse the next record, and the chain says so from then on.
@@ -18,7 +19,7 @@ import stat
 import time
 from calendar import timegm
 from errno import errorcode
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 from weakref import ref
 
 from byleave.errors import StateError
@@ -40,7 +41,7 @@ from byleave.text import quoted
 from byleave.user_files import make_private_directory, refuse_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
 JOURNAL, HEAD, LOCK = "audit.journal", "audit.head", "audit.lock"
@@ -74,23 +75,27 @@ class AuditJournal:
         self._alarm = ""
         self._own: ChainHead | None = None  # the last record that this process wrote, until a fold has seen it
         self._forget()
-        _forget_after_fork(self)
+        leave_after_fork(self)
 
     @property
     def path(self) -> str:
         return self._path
 
     def append(self, text: str) -> int:
-        """Write one record, whose fields are JSON, and return its number. It is kept whole, or there is an error.
+        """Write one record, whose fields are JSON, and return its number. It is kept whole, or there is an error."""
+        return self.append_all((text,))
 
-        One error says that the files were exchanged under this process; the record after it is written again.
+    def append_all(self, texts: Sequence[str]) -> int:
+        """Write records in one write, in this order, and return the number of the first. All are kept, or none is.
+
+        One error says that the files were exchanged under this process; the records after it are written again.
         """
         with self.alone, self:
             if self._alarm:
                 alarm, self._alarm = self._alarm, ""
                 hint = "run `byleave audit verify`, and find out who changed the files"
                 raise StateError(f"{quoted(self._path)}: {alarm}; the record was not kept", hint=hint)
-            number = self._add(text)
+            number = self._add(texts)
             self._own = self._last
             return number
 
@@ -177,26 +182,29 @@ class AuditJournal:
     ) -> None:
         self._release()
 
-    def _add(self, text: str) -> int:
-        sequence = self._last.sequence + 1
-        rest = f",{text[1:]}" if text != "{}" else "}"
+    def _add(self, texts: Sequence[str]) -> int:
+        first, hash_ = self._last.sequence + 1, self._last.hash
         stamp = self._stamp()
-        payload = f'{{"sequence":{sequence},"time":"{stamp}"{rest}'.encode()
-        head = ChainHead(sequence, linked(self._last.hash, payload))
-        line = b"%b %b\n" % (head.hash.encode(), payload)
+        lines: list[bytes] = []
+        for sequence, text in enumerate(texts, first):
+            rest = f",{text[1:]}" if text != "{}" else "}"
+            payload = f'{{"sequence":{sequence},"time":"{stamp}"{rest}'.encode()
+            hash_ = linked(hash_, payload)
+            lines.append(b"%b %b\n" % (hash_.encode(), payload))
+        written = lines[0] if len(lines) == 1 else b"".join(lines)
         before = self._size
         try:
-            self._write(line)
-            self._keep_head(head, before + len(line), stamp)
+            self._write(written)
+            self._keep_head(ChainHead(first + len(lines) - 1, hash_), before + len(written), stamp)
         except OSError as error:
             self._cut_back(before)
             raise cannot_write(self.path, error) from None
-        return sequence
+        return first
 
-    def _write(self, line: bytes) -> None:
-        written = os.write(self._journal, line)
-        if written != len(line):  # the disk took a part: the next write says why
-            os.write(self._journal, line[written:])
+    def _write(self, lines: bytes) -> None:
+        written = os.write(self._journal, lines)
+        if written != len(lines):  # the disk took a part: the next write says why
+            os.write(self._journal, lines[written:])
             raise OSError(None, "only a part of the record could be written")
 
     def _keep_head(self, head: ChainHead, size: int, stamp: str) -> None:
@@ -206,7 +214,7 @@ class AuditJournal:
         self._last, self._size, self._raw, self._time = head, size, raw, stamp
 
     def _cut_back(self, size: int) -> None:
-        """Take a record back that was not kept whole; if even that fails, the next writer does it."""
+        """Take back what was not kept whole; if even that fails, the next writer does it."""
         self._raw, self._size = b"", -1
         try:
             os.ftruncate(self._journal, size)
@@ -265,7 +273,7 @@ class AuditJournal:
     def _record_recovery(self, problems: tuple[str, ...], *, alarm: bool) -> None:
         """Warn of problems that were set right, and record them in the chain for later readers."""
         self._warnings += [f"{quoted(self.path)}: {problem}" for problem in problems]
-        self._add(encode({"event": RECOVERY, "problems": problems, "alarm": alarm}))
+        self._add((encode({"event": RECOVERY, "problems": problems, "alarm": alarm}),))
 
     def _stamp(self) -> str:
         """Return the time of the next record: never before the last one's, unless the clock was set back by far."""
@@ -443,8 +451,13 @@ def read_from(descriptor: int, start: int, most: int) -> bytes:
     return b"".join(chunks)
 
 
-def _forget_after_fork(journal: AuditJournal) -> None:
-    known = ref(journal)
+class _Forgetful(Protocol):
+    def leave_to_parent(self) -> None: ...
+
+
+def leave_after_fork(holder: _Forgetful) -> None:
+    """Have `leave_to_parent` called in every child that is forked, as long as the holder is there."""
+    known = ref(holder)
 
     def leave() -> None:
         here = known()

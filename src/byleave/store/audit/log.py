@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from byleave.store.audit.query import Filter
     from byleave.store.audit.retention import Retention
     from byleave.store.audit.scan import Report
+    from byleave.store.audit.staging import StagedRecord, StagedRecords
     from byleave.store.audit.table_writer import FoldThread, TableWriter
 
     Read = TypeVar("Read")
@@ -61,6 +62,7 @@ class AuditLog:
         self._now = now
         self._up = up
         self._journal = AuditJournal(directory, warnings=self.warnings, now=now)
+        self._staged: StagedRecords | None = None
         self._made: TableWriter | None = None
         self._thread: FoldThread | None = None
 
@@ -72,14 +74,28 @@ class AuditLog:
 
     def append(self, fields: Mapping[str, Any]) -> int:
         """Keep one record and return its number. It survives this process; a StateError says that it was not kept."""
+        text = self._text(fields)
+        staged = self._staged
+        return staged.append(text) if staged is not None and staged.are_ours else self._journal.append(text)
+
+    def stage(self, fields: Mapping[str, Any], on_failure: Callable[[StateError], None] | None = None) -> StagedRecord:
+        """Have one record kept soon, with others in one write: await its `kept`. Needs a running event loop."""
+        if self._staged is None:
+            from byleave.store.audit.staging import StagedRecords  # heavy: for callers that have an event loop
+
+            self._staged = StagedRecords(self._journal)
+        return self._staged.add(self._text(fields), on_failure)
+
+    def _text(self, fields: Mapping[str, Any]) -> str:
         if not isinstance(fields, dict) or "sequence" in fields or "time" in fields:
             fields = {key: value for key, value in fields.items() if key not in _OURS}
         if fields.get("event") in OWN_EVENTS:
             raise InputError(f"the event {fields['event']} is the log's own", hint="name what happened otherwise")
-        return self._journal.append(record_text(fields, self._mask))
+        return record_text(fields, self._mask)
 
     def head(self) -> ChainHead:
         """Return where the chain ends: the number and the hash of the last record."""
+        self._settle()
         return self._journal.settled()[0] if self._exists() else EMPTY
 
     def lasting_head(self) -> ChainHead:
@@ -161,6 +177,7 @@ class AuditLog:
 
     def fold(self) -> None:
         """Move all records into the table; a StateError says why not. They are safe in the journal either way."""
+        self._settle()
         if self._exists():
             self._folder.fold()
 
@@ -182,7 +199,9 @@ class AuditLog:
             fold_behind(self.directory, self.fold)
 
     def close(self) -> None:
-        """Fold a last time, if this process folded at all, and let go of the files."""
+        """Write what is staged, fold a last time, if this process folded at all, and let go of the files."""
+        if self._staged is not None:
+            self._staged.write()
         if self._thread is not None:
             from byleave.store.audit.table_writer import fold_or_keep  # heavy: appending does not need the table
 
@@ -206,6 +225,11 @@ class AuditLog:
         up = self._up or since_start
         return Pruner(self._retention, append=self._journal.append, fold=writer.move, now=self._now, up=up)
 
+    def _settle(self) -> None:
+        """Write what this thread has staged: who reads the log sees what was recorded before."""
+        if self._staged is not None and self._staged.are_ours:
+            self._staged.write()
+
     def _exists(self) -> bool:
         return any(os.path.lexists(os.path.join(self.directory, name)) for name in (JOURNAL, HEAD, TABLE))
 
@@ -219,6 +243,7 @@ class AuditLog:
         """Fold, then read from the table; what cannot be folded is a warning, what can be read is read."""
         from byleave.store.audit.table_writer import fold_or_keep  # heavy: appending does not need the table
 
+        self._settle()
         if self._exists():
             fold_or_keep(self._folder, self.warnings, patient=True)
         return self._from_table(read)

@@ -148,11 +148,13 @@ def _is_plain(tree: Any) -> bool:
     waiting = [tree]
     for each in waiting:  # which grows meanwhile
         kind = type(each)
+        if kind in _PLAIN:
+            continue
         if kind is dict:
             waiting += each.values()
         elif kind is list or kind is tuple:
             waiting += each
-        elif kind not in _PLAIN:
+        else:
             return False
         if len(waiting) > _MOST_LOOKED_AT:  # it may hold itself
             return False

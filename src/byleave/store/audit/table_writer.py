@@ -279,7 +279,7 @@ def fold_or_keep(folder: TableWriter, warnings: list[str], *, patient: bool) -> 
 
 
 WAIT_LOCK = "audit.fold.wait"
-PERIOD = 0.25  # seconds between two looks of the thread
+PERIOD = 0.5  # seconds between two looks of the thread
 DELAY = 0.2  # seconds that a child waits for more records to come
 
 

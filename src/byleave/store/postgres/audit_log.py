@@ -20,7 +20,7 @@ import secrets
 import socket
 import threading
 from collections import deque
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as LateError
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ from byleave.store.postgres.schema import LOCK_ORDER, ensure_partitions
 from byleave.user_files import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
     from typing import Any
 
@@ -116,13 +116,14 @@ def write_records(connection: Connection[Any], head: WriterHead, texts: Sequence
     return [row[0] for row in rows], WriterHead(head.id, place, hash_)
 
 
-class StagedRecord:
+class StagedRow:
     """A record that is being written to the database."""
 
-    __slots__ = ("_log", "future", "text")
+    __slots__ = ("_log", "future", "on_failure", "text")
 
-    def __init__(self, text: str, log: PostgresLog) -> None:
+    def __init__(self, text: str, log: PostgresLog, on_failure: Callable[[StateError], None] | None) -> None:
         self.text = text
+        self.on_failure = on_failure
         self.future: Future[int] = Future()
         self._log = log
 
@@ -137,11 +138,11 @@ class StagedRecord:
             self.future.cancel()
             raise self._log.late() from None
 
-    def wait(self) -> int:
-        """Do the same for a caller that may block."""
+    def settled(self) -> int:
+        """Do the same without giving others a turn."""
         try:
             return self.future.result(timeout=PATIENCE)
-        except LateError:
+        except (LateError, CancelledError):  # cancelled by `kept`, which waited as long already
             self.future.cancel()
             raise self._log.late() from None
 
@@ -156,7 +157,7 @@ class PostgresLog:
         self._name = name or f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(8)}"
         self._connection: Connection[Any] | None = None
         self._head: WriterHead | None = None
-        self._staged: deque[StagedRecord] = deque()
+        self._staged: deque[StagedRow] = deque()
         self._condition = threading.Condition()
         self._closed = False
         load_fast_hash()
@@ -172,15 +173,18 @@ class PostgresLog:
 
     def append(self, fields: Mapping[str, Any]) -> int:
         """Keep one record and return its number; a StateError says that it was not kept."""
-        return self.stage(fields).wait()
+        return self.stage(fields).settled()
 
-    def stage(self, fields: Mapping[str, Any]) -> StagedRecord:
-        """Begin to keep one record. Records of one thread are kept in the order in which they were staged."""
+    def stage(self, fields: Mapping[str, Any], on_failure: Callable[[StateError], None] | None = None) -> StagedRow:
+        """Begin to keep one record. Records of one thread are kept in the order in which they were staged.
+
+        `on_failure` is called, by another thread, if it was not kept.
+        """
         if not isinstance(fields, dict) or any(name in fields for name in _OURS):
             fields = {key: value for key, value in fields.items() if key not in _OURS}
         if fields.get("event") in OWN_EVENTS:
             raise InputError(f"the event {fields['event']} is the log's own", hint="name what happened otherwise")
-        staged = StagedRecord(record_text(fields, self._mask), self)
+        staged = StagedRow(record_text(fields, self._mask), self, on_failure)
         with self._condition:
             self._database.refuse_if_down()
             if self._closed or len(self._staged) >= _MOST_STAGED:
@@ -218,7 +222,7 @@ class PostgresLog:
         if self._connection is not None:
             self._connection.close()
 
-    def _next(self) -> list[StagedRecord]:
+    def _next(self) -> list[StagedRow]:
         """Return what is staged, at most so many; nothing once the log is closed and all is written."""
         while True:
             with self._condition:
@@ -249,10 +253,12 @@ class PostgresLog:
         self._head = head
         return numbers
 
-    def _lose(self, batch: list[StagedRecord], error: StateError) -> None:
+    def _lose(self, batch: list[StagedRow], error: StateError) -> None:
         """Refuse a batch; whether the database has it after all is found out by asking it for the head."""
         for staged in batch:
             staged.future.set_exception(error)
+            if staged.on_failure is not None:
+                staged.on_failure(error)
         connection, self._connection, self._head = self._connection, None, None
         if connection is not None:
             connection.close()
