@@ -60,11 +60,9 @@ class PostgresServer:
         return str(self._directory / "data")
 
     def _words(self, program: str, *words: str) -> list[str]:
-        own = [str(self._bin / program), *words]
-        if self._user is None:
-            return own
-        ids = [f"--reuid={self._user.pw_uid}", f"--regid={self._user.pw_gid}", "--clear-groups"]
-        return ["setpriv", *ids, *own]
+        user = self._user
+        ids = [] if user is None else [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+        return ["setpriv", *ids, "--pdeathsig=INT", str(self._bin / program), *words]  # it ends with the tests
 
     def _run(self, program: str, *words: str) -> None:
         subprocess.run(self._words(program, *words), check=True, capture_output=True, cwd="/", timeout=60)

@@ -237,21 +237,35 @@ class PostgresLog:
 
     def _commit(self, texts: list[str]) -> list[int]:
         connection = self._connection
-        if connection is None or connection.closed:
-            connection = self._connection = connect(self._database.address)
-            self._head = None
+        numbers: list[int]
+        if connection is None:
+            connection, (numbers, head) = self._reconnected(texts)
+        else:
+            try:
+                numbers, head = self._written(connection, texts)
+            except psycopg.OperationalError:  # the server was restarted; nothing of this is committed
+                connection.close()
+                connection, (numbers, head) = self._reconnected(texts)
+        connection.commit()
+        self._head = head
+        return numbers
+
+    def _reconnected(self, texts: list[str]) -> tuple[Connection[Any], tuple[list[int], WriterHead]]:
+        self._head = None
+        connection = self._connection = connect(self._database.address)
+        return connection, self._written(connection, texts)
+
+    def _written(self, connection: Connection[Any], texts: list[str]) -> tuple[list[int], WriterHead]:
+        """Write records to the end of the chain as the database has it, without a commit."""
         if self._head is None:
             self._head = begin_chain(connection, self._name)
             connection.commit()
         try:
-            numbers, head = write_records(connection, self._head, texts)
+            return write_records(connection, self._head, texts)
         except psycopg.errors.CheckViolation:  # there is no partition for today
             connection.rollback()
             ensure_partitions(connection)
-            numbers, head = write_records(connection, self._head, texts)
-        connection.commit()
-        self._head = head
-        return numbers
+            return write_records(connection, self._head, texts)
 
     def _lose(self, batch: list[StagedRow], error: StateError) -> None:
         """Refuse a batch; whether the database has it after all is found out by asking it for the head."""

@@ -128,14 +128,17 @@ class Database:
     def refuse_if_down(self) -> None:
         """Raise a StoreDownError if the database is known to be down."""
         if self.problem or self._ended.is_set():
-            why = self.problem or "it is closed"
-            raise StoreDownError(f"the store {self.address.shown} cannot be used: {why}", hint=_HINT)
+            raise self._down(self.problem or "it is closed")
 
     def failed(self, why: str) -> StoreDownError:
         """Note that the database cannot be used, and return the error that says so."""
         self.problem = why
         self._failed.set()
-        return StoreDownError(f"the store {self.address.shown} cannot be used: {why}", hint=_HINT)
+        return self._down(why)
+
+    def _down(self, why: str) -> StoreDownError:
+        """Return the error. Agents may read what happened, so that where and why is in the hint, for the operator."""
+        return StoreDownError("the shared store cannot be used now", hint=f"{self.address.shown}: {why}; {_HINT}")
 
     def close(self) -> None:
         """End the threads and the connections; what waits for the server is left behind."""

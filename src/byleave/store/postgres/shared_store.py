@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import psycopg
+
 from byleave.errors import StateError
 from byleave.store.audit.retention import Retention
 from byleave.store.postgres.approvals import SharedApprovals
 from byleave.store.postgres.audit_log import PostgresLog
 from byleave.store.postgres.audit_reader import PostgresRecords
-from byleave.store.postgres.database import Database
+from byleave.store.postgres.database import Database, connect, reason
 from byleave.store.postgres.maintenance import Maintainer, MaintenanceThread
 from byleave.store.postgres.rates import SharedRates
 from byleave.store.postgres.schema import migrate
@@ -73,9 +75,13 @@ def open_store(address: StoreAddress, config: str, environ: Mapping[str, str]) -
     database = Database(address)
     database.open()
     try:
-        database.run(migrate)
-    except BaseException:
+        with connect(address) as connection:  # one of its own: others may take their time to migrate
+            migrate(connection)
+    except BaseException as error:
         database.close()
+        if isinstance(error, psycopg.Error):
+            problem = f"the tables of {address.shown} cannot be brought up to date: {reason(error)}"
+            raise StateError(problem, hint="the user of the database must own its schema byleave") from None
         raise
     return SharedStore(database, key)
 
