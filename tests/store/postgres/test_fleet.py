@@ -2,10 +2,13 @@
 
 import json
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from hashlib import sha256
 from http.client import HTTPConnection, HTTPException
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,10 +20,12 @@ from sandbox.machine import needs_sandbox
 
 pytestmark = needs_sandbox
 
+TOKEN = "a token that only ops knows"
 POLICY = f"""
 [servers.shop]
 command = {json.dumps(SHOP)}
 [agents.ops]
+token = "sha256:{sha256(TOKEN.encode()).hexdigest()}"
 allow.servers = ["*"]
 [[rules]]
 ask = {{ call = {{ server = "shop", tool = "query" }} }}
@@ -44,7 +49,10 @@ def replicas(place: Place, count: int = 2) -> Iterator[list[tuple[Running, Talk]
     """Run gateways, each with a client of its own."""
     with ExitStack() as stack:
         running = [stack.enter_context(over_http(place)) for _ in range(count)]
-        yield [(each, stack.enter_context(talking(at(each.url, X_Byleave_Agent="ops"), MODERN))) for each in running]
+        yield [
+            (each, stack.enter_context(talking(at(each.url, Authorization=f"Bearer {TOKEN}"), MODERN)))
+            for each in running
+        ]
 
 
 def price(talk: Talk) -> str:
@@ -116,17 +124,32 @@ class PlainClient:
     """A client with a handshake that does without the SDK, which says much when its gateway is killed."""
 
     def __init__(self, running: Running) -> None:
+        self._session: dict[str, str] = {}
+        self._line: HTTPConnection | None = None
+        self.status = 0
+        self.visit(running)
+        self.begin()
+
+    def visit(self, running: Running) -> None:
+        """Go on at another gateway."""
+        if self._line is not None:
+            self._line.close()
         address = urlsplit(running.url)
         self._line = HTTPConnection(address.hostname or "", address.port, timeout=10)
-        self._session: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Shake hands."""
+        self._session = {}
         about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "plain", "version": "1"}}
         self.ask("initialize", about)
 
     def ask(self, method: str, params: dict[str, Any]) -> Any:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        heads = {"Content-Type": "application/json", "Accept": "application/json", "X-Byleave-Agent": "ops"}
+        heads = {"Content-Type": "application/json", "Accept": "application/json", "Authorization": f"Bearer {TOKEN}"}
+        assert self._line is not None
         self._line.request("POST", "/mcp", json.dumps(message), heads | self._session)
         answer = self._line.getresponse()
+        self.status = answer.status
         named = answer.getheader("Mcp-Session-Id")
         self._session = {"Mcp-Session-Id": named} if named else self._session
         return json.loads(answer.read())
@@ -140,7 +163,8 @@ class PlainClient:
         self.close()
 
     def close(self) -> None:
-        self._line.close()
+        if self._line is not None:
+            self._line.close()
 
 
 def test_replicas_that_are_killed_lose_no_record_and_no_other_replica(tmp_path: Path, url: str) -> None:
@@ -161,3 +185,53 @@ def test_replicas_that_are_killed_lose_no_record_and_no_other_replica(tmp_path: 
     decisions = [each for each in place.records() if each["event"] == "decision"]
     assert len(decisions) >= len(done) >= 9
     assert place.byleave("audit", "verify").code == 0
+
+
+class RoundRobin:
+    """A proxy that knows nothing: each connection goes to the next gateway."""
+
+    def __init__(self, *running: Running) -> None:
+        self._targets = cycle([(urlsplit(each.url).hostname, urlsplit(each.url).port) for each in running])
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/mcp"
+        self.connections = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                line, _ = self._listener.accept()
+                self.connections += 1
+                other = socket.create_connection(next(self._targets))
+                for one, two in ((line, other), (other, line)):
+                    threading.Thread(target=_pump, args=(one, two), daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError), source:
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+
+def test_behind_a_proxy_that_knows_nothing_stateless_clients_are_served_and_others_start_again(
+    tmp_path: Path, url: str
+) -> None:
+    place = Place(tmp_path, POLICY)
+    with over_http(place) as one, over_http(place) as other, closing(RoundRobin(one, other)) as proxy:
+        for _ in range(2):
+            with talking(at(proxy.url, Authorization=f"Bearer {TOKEN}"), MODERN) as talk:
+                assert price(talk) == '{"cents": 250}'
+        assert proxy.connections >= 2
+        with closing(PlainClient(one)) as talk_one:
+            talk_one.visit(other)
+            assert "begin a new one with initialize" in talk_one.ask("tools/list", {})["error"]["message"]
+            assert talk_one.status == 404
+            talk_one.begin()
+            assert talk_one.price()["structuredContent"] == {"cents": 250}
+    writers = {each["of"] for each in place.records() if each["event"] == "effect"}
+    assert len(writers) == 3

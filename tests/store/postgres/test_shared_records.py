@@ -12,6 +12,7 @@ import pytest
 from byleave.core.redact import Redactor
 from byleave.errors import StateError
 from byleave.store.address import StoreAddress
+from byleave.store.audit.chain import linked
 from byleave.store.audit.query import Filter
 from byleave.store.audit.retention import Retention
 from byleave.store.audit.verify import Verification
@@ -229,6 +230,26 @@ def moved_back(days: int) -> list[str]:
         f"CREATE TABLE byleave.records_{day:%Y%m%d} PARTITION OF byleave.records {bounds}",
         "UPDATE byleave.records SET time = date_trunc('day', now()) - interval '4.5 days'",
     ]
+
+
+def test_a_removal_that_no_holder_of_the_key_confirmed_shows(store: SharedStore, address: StoreAddress) -> None:
+    """The last checkpoint is made to confirm an announced removal early, and its hash is computed anew."""
+    with writer(store) as log:
+        log.append(decision(1))
+        do(address, *moved_back(5))
+        log.append(decision(2))
+    checkpoint(address, Retention(3, None))
+    with psycopg.connect(address.url) as connection:
+        rows = connection.execute("SELECT id, hash, record FROM byleave.records ORDER BY id").fetchall()
+        (announced, before, _), (number, _, record) = rows[-2:]
+        record = record.replace('"mac"', f'"retention":{announced},"mac"')
+        forged = {"record": record, "hash": linked(before, record.encode()), "id": number}
+        connection.execute("UPDATE byleave.records SET record = %(record)s, hash = %(hash)s WHERE id = %(id)s", forged)
+        connection.execute("UPDATE byleave.writers SET hash = %(hash)s WHERE name = 'maintenance'", forged)
+        day = datetime.now(UTC).date() - timedelta(days=5)
+        connection.execute(f"DROP TABLE byleave.records_{day:%Y%m%d}".encode())
+    assert verify(address, None).ok  # without the key this cannot be seen
+    assert [each.sequence for each in verify(address).problems] == [number]
 
 
 def test_what_is_beyond_the_size_goes_at_once(store: SharedStore, address: StoreAddress) -> None:

@@ -148,7 +148,7 @@ def _check_macs(walk: _Walk, own: list[tuple[int, dict[str, Any]]], key: StoreKe
         if tree.get("event") != "checkpoint":
             continue
         mac = tree.get("mac")
-        parts = checkpoint_parts(walk.before.get(number, ""), _places(tree, "writers"))
+        parts = checkpoint_parts(walk.before.get(number, ""), _places(tree, "writers"), tree.get("retention"))
         if not (isinstance(mac, str) and is_hash(mac.encode()) and key.is_mac(bytes.fromhex(mac), *parts)):
             walk.report("this checkpoint has no valid MAC: no holder of the key wrote it", number)
 

@@ -55,9 +55,10 @@ class _Day(Record):
     size: int
 
 
-def checkpoint_parts(before: str, places: Mapping[int, tuple[int, str]]) -> tuple[str, ...]:
-    """Return the texts that the MAC of a checkpoint is of."""
-    return ("checkpoint", before, encode({str(writer): list(places[writer]) for writer in sorted(places)}))
+def checkpoint_parts(before: str, places: Mapping[int, tuple[int, str]], confirms: object) -> tuple[str, ...]:
+    """Return the texts that the MAC of a checkpoint is of; `confirms` is the number of a retention, if it has one."""
+    named = encode({str(writer): list(places[writer]) for writer in sorted(places)})
+    return ("checkpoint", before, named, "" if confirms is None else str(confirms))
 
 
 class Maintainer:
@@ -90,7 +91,7 @@ class Maintainer:
         fields: dict[str, Any] = {"event": "checkpoint", "writers": {str(id_): list(at) for id_, at in places.items()}}
         if announced is not None:
             fields["retention"] = announced
-        fields["mac"] = self._key.mac(*checkpoint_parts(head.hash, places)).hex()
+        fields["mac"] = self._key.mac(*checkpoint_parts(head.hash, places, announced)).hex()
         write_records(connection, head, [encode(fields)])
         for id_, (place, _hash) in places.items():
             connection.execute("UPDATE byleave.writers SET checkpointed = %s WHERE id = %s", (place, id_))
