@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 VARIABLE = "BYLEAVE_STORE"
 OWN_FILES = "sqlite:///"
-DENY = "deny"
 _SCHEMES = ("postgresql", "postgres")  # libpq knows both
 _HINT = f"write {OWN_FILES} for the workspace's own files, or postgresql://USER@HOST:PORT/DATABASE"
 _PASSWORD_HINT = f"set PGPASSWORD or PGPASSFILE, or give the whole URL in {VARIABLE}"
