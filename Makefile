@@ -50,7 +50,7 @@ slow: launcher ## every test with all its examples, and those that take too long
 
 # The agents are kept in BYLEAVE_AGENTS_DIR.
 test-agents: launcher ## real agents from the npm registry, driven by a scripted model on loopback
-	BYLEAVE_AGENT_TESTS=1 $(PYTEST) -o timeout=900 -n 0 -rs tests/agents tests/gateway/test_real_servers.py
+	BYLEAVE_AGENT_TESTS=1 $(PYTEST) -o timeout=900 -n 0 -rs tests/agents tests/gateway/test_real_servers.py tests/gateway/test_real_issuer.py
 
 # One process, because coverage of several would have to be joined; docs/testing.md has the figures. Only what `make unit` runs counts.
 coverage: $(READY) ## branch coverage of core, shell, protocol and policy; the gaps go to coverage.txt

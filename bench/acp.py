@@ -36,6 +36,16 @@ while data := os.read(0, 1 << 16):
     if data.endswith(b"end\\n"):
         os.write(1, b"%d\\n" % taken)
 """
+# Says as many times a hundred messages as the line that comes says; the message is in a file.
+FOUNTAIN = """
+import os, sys
+piece = open(sys.argv[1], "rb").read() * 100
+while data := os.read(0, 1 << 16):
+    for _ in range(int(data)):
+        left = piece
+        while left:
+            left = left[os.write(1, left):]
+"""
 # Moves bytes between us and a program, both ways, and does nothing else.
 FORWARDER = """
 import os, subprocess, sys, threading
@@ -64,11 +74,14 @@ def acp_figures() -> Iterator[tuple[str, str, str]]:
     """Yield what was measured, the figure, and how it compares to a forwarder of bytes."""
     with tempfile.TemporaryDirectory() as scratch, on_one_processor():
         place = Path(scratch).resolve()
-        for name, text in (("echo.py", ECHO), ("sink.py", SINK), ("forwarder.py", FORWARDER)):
+        programs = {"echo.py": ECHO, "sink.py": SINK, "fountain.py": FOUNTAIN, "forwarder.py": FORWARDER}
+        for name, text in programs.items():
             (place / name).write_text(text)
+        (place / "message").write_bytes(message(FLOOD_SIZE))
         (place / "workspace").mkdir()
         yield from round_trips(place)
         yield from one_way(place)
+        yield from other_way(place)
 
 
 @contextmanager
@@ -82,9 +95,9 @@ def on_one_processor() -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def ways(place: Path, agent: str) -> dict[str, list[str]]:
+def ways(place: Path, agent: str, *given: str) -> dict[str, list[str]]:
     """Return how an agent is started: by itself, behind the forwarder, behind the proxy."""
-    direct = [sys.executable, "-IS", str(place / agent)]
+    direct = [sys.executable, "-IS", str(place / agent), *given]
     return {
         "direct": direct,
         "forwarded": [sys.executable, "-IS", str(place / "forwarder.py"), *direct],
@@ -122,9 +135,27 @@ def one_way(place: Path) -> Iterator[tuple[str, str, str]]:
             rates[name] = FLOOD / side.flood(line, FLOOD)
             memory = side.memory()  # in the end that of the proxy, which is last
     ratio = rates["forwarded"] / rates["proxied"]
-    yield f"messages of {FLOOD_SIZE:,} bytes, one way", f"{rates['proxied']:,.0f} /s", f"{ratio:.2f}x of a forwarder"
+    yield (
+        f"messages of {FLOOD_SIZE:,} bytes, to the agent",
+        f"{rates['proxied']:,.0f} /s",
+        f"{ratio:.2f}x of a forwarder",
+    )
     grown = (memory - before) / 1e6
     yield f"memory after {FLOOD:,} messages", f"{memory / 1e6:.1f} MB", f"{grown:+.1f} MB since the first 1,000"
+
+
+def other_way(place: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield how many messages come from the agent in a second: what it says while it thinks."""
+    rates: dict[str, float] = {}
+    with ExitStack() as stack:
+        started = ways(place, "fountain.py", str(place / "message"))
+        sides = {name: stack.enter_context(Side(argv, place)) for name, argv in started.items()}
+        for _ in range(4):
+            for name, side in sides.items():
+                rates[name] = max(rates.get(name, 0.0), FLOOD / 4 / side.drink(FLOOD // 4))
+    ratio = rates["forwarded"] / rates["proxied"]
+    what = f"messages of {FLOOD_SIZE:,} bytes, from the agent"
+    yield what, f"{rates['proxied']:,.0f} /s", f"{ratio:.2f}x of a forwarder"
 
 
 def message(size: int) -> bytes:
@@ -176,6 +207,15 @@ class Side:
             self._send(piece)
         self._send(b"end\n")
         os.read(self._read, 100)
+        return time.perf_counter() - began
+
+    def drink(self, count: int) -> float:
+        """Return the seconds until we have read as many messages of the agent."""
+        began = time.perf_counter()
+        self._send(b"%d\n" % (count // 100))
+        left = count * FLOOD_SIZE
+        while left:
+            left -= len(os.read(self._read, 1 << 20))
         return time.perf_counter() - began
 
     def _send(self, data: bytes) -> None:

@@ -32,6 +32,7 @@ from byleave.workspace.safe_open import Anchor
 from dashboard import dashboard_figures
 from gateway import mcp_figures
 from hook import hook_figures
+from large import large_figures
 from policy_tools import policy_tool_figures
 from proxy import proxy_figures
 from sandbox import sandbox_figures
@@ -69,6 +70,7 @@ def main() -> None:
             ("the tool host", toolhost_figures()),
             ("the proxy between editor and agent", acp_figures()),
             ("the hook", hook_figures()),
+            ("large policies and workspaces", large_figures()),
             ("the gateway before MCP servers", mcp_figures()),
         ):
             print(f"\n{title}")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.text import quoted, sentence_list, shown, shown_lines
+from byleave.text import nearest_word, quoted, sentence_list, shown, shown_lines
 
 SHOWN = {
     "plain text stays": ("src/main.py", "src/main.py"),
@@ -61,3 +61,13 @@ LISTS = {
 @pytest.mark.parametrize(("words", "expected"), LISTS.values(), ids=LISTS.keys())
 def test_words_are_listed_as_a_person_would(words: list[str], expected: str) -> None:
     assert sentence_list(words) == expected
+
+
+def test_letters_that_changed_places_come_before_a_word_that_is_as_alike() -> None:
+    assert nearest_word("--prot", ("--root", "--port")) == "--port"
+    assert nearest_word("gti", ("git", "gtk")) == "git"
+
+
+def test_a_word_that_is_like_none_has_no_nearest_word() -> None:
+    assert nearest_word("entirely", ("--root", "--port")) is None
+    assert nearest_word("", ("a",)) is None

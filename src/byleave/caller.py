@@ -167,9 +167,10 @@ def _end_at_once() -> NoReturn:
 
 
 class _Answered:
-    """What this process answers for."""
+    """What this process answers for, and what it does once the front has its answer."""
 
     front: Front | None = None
+    later: list[Callable[[], object]] = []
 
 
 def answer_for(front: Front) -> None:
@@ -182,6 +183,17 @@ def front() -> Front | None:
     return _Answered.front
 
 
+def after_answer(do: Callable[[], object]) -> None:
+    """Have `do` called once the caller has all output and the exit code; at once where the caller waits for our end.
+
+    It has no streams then, and must leave things in order wherever it is killed.
+    """
+    if _Answered.front is None or _Answered.front.is_finished:
+        do()
+    else:
+        _Answered.later.append(do)
+
+
 def parent_process() -> int:
     """Return the parent of the process that asked."""
     return os.getppid() if _Answered.front is None else _Answered.front.parent
@@ -189,6 +201,19 @@ def parent_process() -> int:
 
 def leave(code: int) -> NoReturn:
     """End the command with this exit code at once, without the usual cleanup."""
-    if _Answered.front is not None:
-        _Answered.front.finish(code)
-    os._exit(code)
+    try:
+        if _Answered.front is not None:
+            _Answered.front.finish(code)
+        if _Answered.later:
+            _let_go_of_streams()
+            while _Answered.later:
+                _Answered.later.pop(0)()
+    finally:
+        os._exit(code)
+
+
+def _let_go_of_streams() -> None:
+    """Close the caller's streams: who reads them waits until all that write to them are gone."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nowhere, stream)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Marks that take no room, or look like a space, though Unicode counts them as printable: fillers, joiners, selectors.
 _UNSEEN = frozenset(
@@ -51,6 +54,17 @@ def sentence_list(words: list[str] | tuple[str, ...], *, most: int = 8) -> str:
     if len(words) > most:
         return f"{', '.join(kept)} and {len(words) - most} more"
     return ", ".join([*kept[:-2], " and ".join(kept[-2:])])
+
+
+def nearest_word(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the known word that was probably meant: two letters that changed places first, then the most alike."""
+    from difflib import get_close_matches  # only a mistake needs it
+
+    swapped = {f"{word[:place]}{word[place + 1]}{word[place]}{word[place + 2 :]}" for place in range(len(word) - 1)} - {
+        word
+    }
+    near = [each for each in known if each in swapped] or get_close_matches(word, known, n=1, cutoff=cutoff)
+    return near[0] if near else None
 
 
 _BACKSLASH, _QUOTE = "\\", '"'

@@ -13,6 +13,7 @@ from byleave.gateway.http_front import HttpFront, serve_http
 from byleave.gateway.interfaces import Caller, MessageContext
 from byleave.gateway.metrics import Metrics
 from byleave.net.http_admission import ServerLimits
+from byleave.policy.gateway_settings import IdentityRule, ScopeRule
 from byleave.record import Record
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Jwt(Record):
     issuer: str = "https://id.example.com"
     audience: str | tuple[str, ...] = "byleave"
     jwks: str = ""
-    agent_claim: str = "sub"
+    agent_claim: str | None = "sub"
     algorithms: tuple[str, ...] = ()
 
 
@@ -41,7 +42,11 @@ class Settings(Record):
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     proxy_header: str = "x-forwarded-for"
     metrics_agents: tuple[str, ...] = ()
+    public_url: str | None = None
     jwt: Jwt | None = None
+    issuers: tuple[Jwt, ...] = ()
+    identities: tuple[IdentityRule, ...] = ()
+    scopes: tuple[ScopeRule, ...] = ()
 
 
 class Talk:

@@ -170,6 +170,7 @@ class FakeSink:
         self.final: Tree | None = None
         self.raw = b""
         self.status = 0
+        self.scopes: tuple[str, ...] = ()
         self.on_request: Callable[[Tree], None] | None = None
 
     async def send(self, *parts: bytes) -> bool:
@@ -179,11 +180,11 @@ class FakeSink:
             self.on_request(message)
         return True
 
-    async def answer(self, *parts: bytes, status: int = 200) -> None:
+    async def answer(self, *parts: bytes, status: int = 200, scopes: tuple[str, ...] = ()) -> None:
         assert self.final is None, "answered twice"
         self.raw = b"".join(bytes(part) for part in parts)
         self.final = msgspec.json.decode(self.raw)
-        self.status = status
+        self.status, self.scopes = status, scopes
 
     def is_open(self) -> bool:
         return True
@@ -198,6 +199,7 @@ class FakeClient:
         self.sinks: list[FakeSink] = []  # one for each message that was sent
         self.capabilities = capabilities or {}
         self.on_request: Callable[[Tree], Tree | None] | None = None
+        self.scopes: frozenset[str] | None = None  # of its token
         self._ids = itertools.count(1)
         session.attach(self.aside)
 
@@ -215,7 +217,9 @@ class FakeClient:
         sink = FakeSink()
         self.sinks.append(sink)
         sink.on_request = self._asked
-        await self.session.handle(msgspec.json.encode({"jsonrpc": "2.0", **message}), sink, MessageContext())
+        await self.session.handle(
+            msgspec.json.encode({"jsonrpc": "2.0", **message}), sink, MessageContext(scopes=self.scopes)
+        )
         return sink
 
     def _asked(self, request: Tree) -> None:

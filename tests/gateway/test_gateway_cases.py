@@ -39,7 +39,7 @@ class Sink:
     async def send(self, *_parts: bytes) -> bool:
         return True
 
-    async def answer(self, *parts: bytes, status: int = 200) -> None:
+    async def answer(self, *parts: bytes, status: int = 200, scopes: tuple[str, ...] = ()) -> None:  # noqa: ARG002
         assert status in (200, 400)
         self.said = json.loads(b"".join(parts))
 

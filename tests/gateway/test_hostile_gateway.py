@@ -306,7 +306,7 @@ def test_odd_text_of_a_server_neither_ends_the_client_nor_hangs_the_call(play: P
 class RawSink(FakeSink):
     """Keeps the bytes, and reads nothing."""
 
-    async def answer(self, *parts: bytes, status: int = 200) -> None:
+    async def answer(self, *parts: bytes, status: int = 200, scopes: tuple[str, ...] = ()) -> None:  # noqa: ARG002
         self.raw, self.status = b"".join(bytes(part) for part in parts), status
 
 

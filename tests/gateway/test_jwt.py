@@ -17,8 +17,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from byleave.errors import ConfigError, StateError
-from byleave.gateway import identity as jwt_room
-from byleave.gateway.identity import JwtReader, Rejected, Verified, fetch_keys
+from byleave.gateway import issuer_keys
+from byleave.gateway.issuer_keys import fetch_keys
+from byleave.gateway.jwt_reader import JwtReader, Verified
+from byleave.gateway.token_claims import Rejected
 from fakes.mcp_front import Jwt, Settings, run, scene
 
 NOW = 2_000_000_000
@@ -92,7 +94,7 @@ def reader(keys: Path, *, subjects: dict[str, str] | None = None, **settings: An
 def test_a_good_token_says_who_is_calling(keys: Path, kid: str) -> None:
     key, algorithm = SIGNERS[kid]
     found = reader(keys).read(signed(key=key, algorithm=algorithm, kid=kid))
-    assert found == Verified("backend", f"jwt:{ISSUER}:7:backend:backend", NOW + 90.0)
+    assert found == Verified("backend", f"jwt:22:{ISSUER}:7:backend:7:backend:backend", NOW + 90.0)
 
 
 def without(name: str) -> dict[str, Any]:
@@ -389,8 +391,8 @@ def test_a_header_of_odd_types_is_refused_like_any_other(keys: Path, header: dic
 
 def test_keys_that_never_come_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
-    monkeypatch.setattr(jwt_room, "PATIENCE", 0.1)
-    monkeypatch.setattr(jwt_room, "fetch_keys", lambda _source: over.wait(30))
+    monkeypatch.setattr(issuer_keys, "PATIENCE", 0.1)
+    monkeypatch.setattr(issuer_keys, "fetch_keys", lambda _source: over.wait(30))
 
     async def scenario() -> None:
         made = JwtReader(Jwt(jwks="https://id.example.com/keys"), subjects={}, clock=lambda: NOW)

@@ -14,8 +14,9 @@ from byleave.core.decision import ALLOW, DENY
 from byleave.core.fs_rules import FsTarget
 from byleave.errors import ConfigError, ConfigErrors
 from byleave.guard.warnings import mask_for
+from byleave.policy.gateway_settings import GatewaySettings
 from byleave.policy.gateway_types import name_problem
-from byleave.policy.servers import GatewaySettings, ServerConfig, expanded
+from byleave.policy.servers import ServerConfig, expanded
 from command import byleave as run
 from scene import Scene
 

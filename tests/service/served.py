@@ -14,6 +14,7 @@ from pathlib import Path
 import byleave
 from byleave.policy.dirs import own_packages
 from byleave.service.directory import peer_of
+from hooks.hook_scene import HookScene
 
 PACKAGE = Path(byleave.__file__).parent
 PATIENCE = 30.0
@@ -225,3 +226,8 @@ def run_served(running: TestService, *cold: str, cwd: Path, env: Mapping[str, st
         code = front.ends() if code is None else code
         front.close()
         return Served(code, *taken())
+
+
+def variables(scene: HookScene) -> dict[str, str]:
+    """Return the environment of a user's command."""
+    return {"HOME": str(scene.home), "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}

@@ -4,7 +4,6 @@ import os
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from byleave.service.directory import caller_of
 from command import byleave
 from hooks.hook_scene import HookScene
 from sandbox.machine import needs_sandbox
-from service.served import PythonFront, Served, TestService, capturing, run_served, service
+from service.served import PythonFront, Served, TestService, capturing, run_served, service, variables
 
 RULES = """
 [shell]
@@ -30,12 +29,6 @@ READ = "sh src/read.sh"
 SCRIPT = "cat src/*.pem here/secret there/secret 2>/dev/null; :"
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestService]:
-    with service(tmp_path_factory.mktemp("service") / "place") as started:
-        yield started
-
-
 @pytest.fixture
 def scene(tmp_path: Path, system_files: int) -> HookScene:
     scene = HookScene.build(tmp_path.resolve(), RULES)
@@ -45,10 +38,6 @@ def scene(tmp_path: Path, system_files: int) -> HookScene:
     (scene.root / "linked").symlink_to("here")
     (scene.root / "src" / "read.sh").write_text(SCRIPT)
     return scene
-
-
-def variables(scene: HookScene) -> dict[str, str]:
-    return {"HOME": str(scene.home), "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
 
 
 def run(running: TestService, scene: HookScene, text: str) -> Served:

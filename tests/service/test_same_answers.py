@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 import amounts
 from command import byleave
-from service.served import TestService, service
+from service.served import TestService
 from stage import Stage, load_cases
 
 FILES = (
@@ -41,12 +40,6 @@ ask = { group = "remote" }
 allow = { any_command = true }
 sandbox = true
 """
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestService]:
-    with service(tmp_path_factory.mktemp("service") / "place") as started:
-        yield started
 
 
 def toml(tree: Any) -> str:

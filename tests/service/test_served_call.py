@@ -25,7 +25,7 @@ from command import byleave
 from hooks.hook_scene import HookScene
 from sandbox.machine import needs_sandbox
 from sandbox.session_scene import eventually
-from service.served import PATIENCE, RefusedError, TestService, capturing, go, last_word, service
+from service.served import PATIENCE, RefusedError, TestService, capturing, go, last_word, variables
 
 pytestmark = needs_sandbox
 
@@ -71,12 +71,6 @@ command = ["/usr/bin/python3", "-IS", "src/tool.py"]
 """
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestService]:
-    with service(tmp_path_factory.mktemp("service") / "place") as started:
-        yield started
-
-
 @pytest.fixture
 def scene(tmp_path: Path) -> HookScene:
     scene = HookScene.build(tmp_path.resolve(), RULES)
@@ -84,10 +78,6 @@ def scene(tmp_path: Path) -> HookScene:
     (scene.root / "src" / "plain.txt").write_text("plain")
     (scene.root / "src" / "tool.py").write_text(TOOL)
     return scene
-
-
-def variables(scene: HookScene) -> dict[str, str]:
-    return {"HOME": str(scene.home), "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
 
 
 CALLS = (

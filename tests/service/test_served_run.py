@@ -4,7 +4,6 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from command import byleave
 from hooks.hook_scene import HookScene
 from sandbox.machine import needs_sandbox
 from sandbox.session_scene import eventually
-from service.served import PythonFront, TestService, capturing, run_served, service
+from service.served import PythonFront, TestService, capturing, run_served, service, variables
 
 pytestmark = needs_sandbox
 
@@ -35,21 +34,11 @@ sandbox = true
 """
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestService]:
-    with service(tmp_path_factory.mktemp("service") / "place") as started:
-        yield started
-
-
 @pytest.fixture
 def scene(tmp_path: Path) -> HookScene:
     scene = HookScene.build(tmp_path.resolve(), RULES)
     (scene.root / "src" / "secret.txt").write_text("SECRET")
     return scene
-
-
-def variables(scene: HookScene) -> dict[str, str]:
-    return {"HOME": str(scene.home), "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
 
 
 COMMANDS = (

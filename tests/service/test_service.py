@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ import pytest
 from byleave.service.client import service_status, stop_service
 from command import byleave
 from hooks.hook_scene import HookScene, claude
-from service.served import PACKAGE, RefusedError, TestService, capturing, go, request_bytes, service
+from service.served import PACKAGE, RefusedError, TestService, capturing, go, request_bytes, service, variables
 
 RULES = """
 [[rules]]
@@ -36,19 +36,9 @@ allow = { path = "src/**", ops = ["read", "create", "update"] }
 """
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestService]:
-    with service(tmp_path_factory.mktemp("service") / "place") as started:
-        yield started
-
-
 @pytest.fixture
 def scene(tmp_path: Path) -> HookScene:
     return HookScene.build(tmp_path.resolve(), RULES)
-
-
-def variables(scene: HookScene) -> dict[str, str]:
-    return {"HOME": str(scene.home), "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
 
 
 def shell_event(scene: HookScene, command: str) -> bytes:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from byleave.acp.relay import Send
 
     DecideLine = Callable[[bytes], list[Send] | None]
+    PassLines = Callable[[bytes], bool]
 
     class Relaying(Protocol):
         """What a relay does (see `relay.Relay`): it is asked by one thread at a time."""
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
-READ_SIZE = 1 << 16  # bytes
+READ_SIZE = 120 << 10  # bytes; from 128 KiB on, memory is mapped anew for every read
 LONGEST_LINE = 1 << 29  # bytes; what is longer is no message, and would take all memory
 _PIECE = 1 << 18  # bytes of one write, so that it shows whether the other side still reads
 MOST_WAITING = 16 << 20  # bytes; a side that leaves so many answers of ours unread is waited for after all
@@ -89,7 +90,7 @@ class Source:
             elif end == len(data) and not pending:  # nearly always
                 yield data
             else:
-                yield b"".join([*pending, data[:end]])
+                yield b"".join([*pending, memoryview(data)[:end]])
                 pending = [data[end:]] if end < len(data) else []
                 length = len(data) - end
             del data  # a message may be large, and the next may be long in coming
@@ -149,13 +150,13 @@ class WriteQueue:
 
     def flush(self) -> None:
         """Write everything that was added, however long the other side takes to read it."""
-        while self.waiting or self._is_to_close():
+        while self.waiting or (not self.is_open and self._is_there):
             with self._turn:
                 self._work()
 
     def nudge(self) -> None:
         """Have everything written soon, without waiting for it."""
-        while self.waiting or self._is_to_close():
+        while self.waiting or (not self.is_open and self._is_there):
             if not self._turn.acquire(blocking=False):
                 return  # the thread that has it will look again
             try:
@@ -188,9 +189,6 @@ class WriteQueue:
         finally:
             self._helping.release()
         self.nudge()  # for a thread that counted on this one a moment ago
-
-    def _is_to_close(self) -> bool:
-        return self._is_there and not self.is_open
 
     def _work(self, *, patient: bool = True) -> None:
         """Write what waits, or close; the turn is ours. Not `patient`: as far as that goes without waiting."""
@@ -249,9 +247,11 @@ class AcpProxy:
         patience: ShutdownTimes | None = None,
         longest: float | None = None,
         client: tuple[int, int] = (0, 1),
+        passes: tuple[PassLines, PassLines] | None = None,  # see `_decide`; of the client's lines, of the agent's
     ) -> None:
         self._agent = agent
         self._relay = relay
+        self._client_passes, self._agent_passes = passes or (_never, _never)
         self._warn = warn
         self._patience = patience or ShutdownTimes()
         self._ending = Shutdown(self._patience)
@@ -292,7 +292,7 @@ class AcpProxy:
 
     def _from_client(self) -> None:
         for whole in self._input.whole_lines():
-            self._hand(whole, self._relay.from_client, self._to_agent, self._to_client)
+            self._hand(whole, (self._relay.from_client, self._client_passes), self._to_agent, self._to_client)
             del whole  # it may be large, and the next may be long in coming
         self._is_client_silent = True
         self._waking.wake()  # before the rest is written, for which an agent may take its time
@@ -301,7 +301,7 @@ class AcpProxy:
     def _from_agent(self) -> None:
         try:
             for whole in self._output.whole_lines():
-                self._hand(whole, self._relay.from_agent, self._to_client, self._to_agent)
+                self._hand(whole, (self._relay.from_agent, self._agent_passes), self._to_client, self._to_agent)
                 del whole
             self._to_client.finish()
         finally:
@@ -316,12 +316,12 @@ class AcpProxy:
         except Exception as error:  # noqa: BLE001 -- whatever it is, nothing may be forwarded any more
             self._fail(_defect(error))
 
-    def _hand(self, whole: bytes, decide: DecideLine, ahead: WriteQueue, back: WriteQueue) -> None:
+    def _hand(self, whole: bytes, deciding: tuple[DecideLine, PassLines], ahead: WriteQueue, back: WriteQueue) -> None:
         """Hand lines to the relay, and send what it says: the very bytes that came, unless it has others."""
         with self._lock:
             if self._is_stopped or not ahead.is_open:
                 return
-            if self._decide(whole, decide, ahead):
+            if self._decide(whole, *deciding, ahead):
                 self._is_waiting = self._relay.is_waiting
         if back.waiting:
             back.nudge()
@@ -330,8 +330,14 @@ class AcpProxy:
         if ahead.is_broken or (self._is_waiting and not self._is_attentive):
             self._waking.wake()
 
-    def _decide(self, whole: bytes, decide: DecideLine, ahead: WriteQueue) -> bool:
-        """Decide on every line, and return whether one was not simply forwarded; those that are become one write."""
+    def _decide(self, whole: bytes, decide: DecideLine, passes: PassLines, ahead: WriteQueue) -> bool:
+        """Decide on every line, and return whether one was not simply forwarded; those that are become one write.
+
+        `passes` says of all lines at once that `decide` would forward each.
+        """
+        if passes(whole):
+            ahead.add(whole)
+            return False
         begin = start = 0
         length = len(whole)
         others = False
@@ -483,6 +489,11 @@ class AcpProxy:
         if self.problem is not None:
             return FAILED
         return _KILLED if self._agent.code is None else self._agent.code
+
+
+def _never(_lines: bytes) -> bool:
+    """Leave every line to the relay."""
+    return False
 
 
 def _lead_nowhere(descriptor: int) -> None:

@@ -49,7 +49,7 @@ from byleave.acp.requests import (
     read_outcome,
     read_permission,
 )
-from byleave.acp.sessions import AcpSessions
+from byleave.acp.sessions import HEARD, AcpSessions
 from byleave.acp.tracked_calls import Screen
 from byleave.acp.unreadable_lines import (
     decoded,
@@ -61,6 +61,7 @@ from byleave.acp.unreadable_lines import (
     opened,
     read_somehow,
 )
+from byleave.acp.usual_lines import are_notifications, are_pieces_of_text
 from byleave.acp.versions import INITIALIZE, Versions
 from byleave.errors import ByleaveError
 from byleave.guard.evaluation import (
@@ -97,6 +98,8 @@ if TYPE_CHECKING:
 
 TO_AGENT, TO_CLIENT = "agent", "client"
 UPDATE = "session/update"
+_CANCEL = "session/cancel"
+_HEARD_OF_EDITOR = frozenset({INITIALIZE, _CANCEL, *HEARD})
 
 
 class Send(Struct, frozen=True):
@@ -177,9 +180,7 @@ class Relay:
             return self._stopped(envelope, TO_CLIENT)
         if envelope.method is not None:
             self._sessions.hear_editor(envelope.method, envelope)
-            return (
-                [Send(TO_AGENT, line), *self._cancel_session(envelope)] if envelope.method == "session/cancel" else None
-            )
+            return [Send(TO_AGENT, line), *self._cancel_session(envelope)] if envelope.method == _CANCEL else None
         if envelope.id is not None and envelope.id in self._files:
             return self._opened(envelope)
         if self._questions.is_idle or envelope.id is None:
@@ -188,6 +189,14 @@ class Relay:
         if question is not None:
             return self._answered(question, None if is_odd else envelope)
         return [] if self._questions.was_answered(envelope.id) else None
+
+    def passes_from_agent(self, lines: bytes) -> bool:
+        """Whether `from_agent` would pass on each of these lines, and note nothing; False where it has to be asked."""
+        return not self._versions.problem and are_pieces_of_text(lines)
+
+    def passes_from_client(self, lines: bytes) -> bool:
+        """Whether `from_client` would pass on each of these lines, and note nothing; False where it has to be asked."""
+        return not self._versions.problem and are_notifications(lines, heard=_HEARD_OF_EDITOR)
 
     def tick(self) -> list[Send]:
         """Answer what was cancelled and has no answer yet; look at the files of the policy now and then."""

@@ -123,6 +123,7 @@ _OPENING = ("session/new", "session/load", "session/resume", "session/fork")
 _NAMED_BEFORE = ("session/load", "session/resume")  # the editor names the session; for the others, the agent does
 _TWICE = "the agent gave two sessions in different places the same name"
 PROMPT = "session/prompt"
+HEARD = (*_OPENING, PROMPT)  # what of the editor's messages is noted
 
 
 class AcpSession:
@@ -166,7 +167,7 @@ class AcpSessions:
 
     def hear_editor(self, method: str, envelope: Envelope) -> None:
         """Note what the editor opens."""
-        if method not in (*_OPENING, PROMPT):
+        if method not in HEARD:
             return
         params = _params(envelope)
         cwd = params.get("cwd")

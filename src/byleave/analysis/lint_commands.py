@@ -23,7 +23,7 @@ from byleave.core.action import CommandAction
 from byleave.core.decision import ALLOW, DENY
 from byleave.core.matchers import AgentMatcher, All, AnyOf, CommandMatcher, Not, OperationMatcher
 from byleave.core.patterns import is_literal
-from byleave.text import quoted, shown
+from byleave.text import nearest_word, quoted, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -278,14 +278,10 @@ class KnownPrograms(Struct):
         return Finding("unknown_program", NOTE, rule, source, message, fix)
 
     def _similar(self, name: str) -> str | None:
-        from difflib import get_close_matches
-
         if self.suggested >= _MOST_SUGGESTED or len(name) < 3 or "/" in name:
             return None
         self.suggested += 1
-        common = [each for each in _COMMON if len(each) > 2]
-        near = get_close_matches(name, common, n=1, cutoff=0.75)
-        return near[0] if near else _swapped(name)
+        return nearest_word(name, [each for each in _COMMON if len(each) > 2], cutoff=0.75)
 
 
 _COMMON = tuple(
@@ -295,12 +291,3 @@ _COMMON = tuple(
         "jq tar sudo bash zsh sh java gradle mvn dotnet ruby bundle gem php composer perl tsc eslint prettier black gh"
     ).split()
 )
-
-
-def _swapped(name: str) -> str | None:
-    """Return the common program that a name becomes where two neighbouring letters change places, as in `gti`."""
-    for place in range(len(name) - 1):
-        tried = f"{name[:place]}{name[place + 1]}{name[place]}{name[place + 2 :]}"
-        if tried in _COMMON and tried != name:
-            return tried
-    return None

@@ -5,7 +5,6 @@ What is on the disk is counted elsewhere (`analysis.lint_disk`), and comes in as
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from byleave.analysis.findings import ERROR, NOTE, WARNING, Finding
@@ -26,7 +25,7 @@ from byleave.core.matchers import (
 from byleave.core.patterns import ANY_DEPTH, is_literal
 from byleave.core.url import BadUrl, parse_url
 from byleave.policy.normalize import LINE
-from byleave.text import quoted, sentence_list, shown
+from byleave.text import nearest_word, quoted, sentence_list, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -271,10 +270,10 @@ class _KnownServers:
 
     @staticmethod
     def _finding(message: str, name: str, known: frozenset[str], *, rule: str, source: str, severity: str) -> Finding:
-        near = get_close_matches(name, sorted(known), n=1, cutoff=0.75)
-        if near:
+        near = nearest_word(name, sorted(known), cutoff=0.75)
+        if near is not None:
             return Finding(
-                "unknown_tool", WARNING, rule, source, f"{message}; {quoted(near[0])} is", f"write {quoted(near[0])}"
+                "unknown_tool", WARNING, rule, source, f"{message}; {quoted(near)} is", f"write {quoted(near)}"
             )
         return Finding(
             "unknown_tool", severity, rule, source, message, "check its name; an agent may have it in its own settings"

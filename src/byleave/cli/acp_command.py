@@ -256,7 +256,13 @@ def _open_log(given: ParsedArguments) -> RequestLog | None:
 
 
 def _carry(given: ParsedArguments, agent: Agent, relay: Relay, *, longest: float | None = None) -> int:
-    proxy = AcpProxy(agent, relay, lambda sentences: warn_if_read(given, sentences), longest=longest)
+    proxy = AcpProxy(
+        agent,
+        relay,
+        lambda sentences: warn_if_read(given, sentences),
+        longest=longest,
+        passes=(relay.passes_from_client, relay.passes_from_agent),
+    )
     code = proxy.run()
     problem = proxy.problem if agent.problem is None else str(agent.problem)
     if problem is not None:

@@ -6,12 +6,11 @@ Our own and not argparse: one table serves help, errors with the nearest name, a
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from byleave.errors import InputError
 from byleave.record import Record
-from byleave.text import quoted, sentence_list
+from byleave.text import nearest_word, quoted, sentence_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -289,5 +288,5 @@ def _spellings(options: tuple[OptionSpec, ...]) -> tuple[str, ...]:
 
 
 def _nearest_hint(word: str, known: tuple[str, ...], *, further: tuple[str, ...] = ()) -> str:
-    near = get_close_matches(word, (*known, *further), n=1)
-    return f"did you mean {near[0]}?" if near else f"there are {sentence_list(known, most=20)}"
+    near = nearest_word(word, (*known, *further))
+    return f"did you mean {near}?" if near else f"there are {sentence_list(known, most=20)}"

@@ -8,17 +8,14 @@ from __future__ import annotations
 import json
 import os
 import select
-import shlex
 import signal
-import subprocess
 import sys
-import tempfile
 from contextlib import contextmanager, nullcontext, suppress
 from threading import Event, Lock, Thread
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from byleave.caller import front, leave
+from byleave.caller import after_answer, front, leave
 from byleave.cli.mount_command import mount_first
 from byleave.cli.output import complain, say, say_json, say_verbose, warn
 from byleave.cli.terminal import TerminalAsker, ask_person, may_ask, started_by_agent
@@ -45,6 +42,7 @@ from byleave.toolhost.outcome import (
     broken,
     outcome_tree,
 )
+from byleave.toolhost.process import make_room_for_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,8 +69,7 @@ def run(given: ParsedArguments) -> int:
     """Run the tool, or keep running calls of it; the exit code says what came of the last one."""
     arguments, answers = read_arguments(given.words.get("ARGUMENTS", "{}")), _answers(given)
     workspace = open_workspace(given)
-    mount_first(given, workspace, own=False)
-    policy = load_policy(given, workspace)
+    policy = mount_first(given, workspace, own=False) or load_policy(given, workspace)
     say_verbose(given, origins(policy))
     warn(given, policy.warnings)
     with CallRunner(given, workspace, policy, given.words["TOOL"], answers) as calls:
@@ -172,6 +169,7 @@ class CallRunner:
     def __init__(
         self, given: ParsedArguments, workspace: Workspace, policy: LivePolicy, tool: str, answers: dict[str, str]
     ) -> None:
+        make_room_for_descriptors()
         self._given = given
         self._name = tool
         self._known_warnings = policy.warnings
@@ -207,7 +205,7 @@ class CallRunner:
         self._handles.close()
         self._host.close()
         warn(self._given, [each for each in self._guard.warnings if each not in self._known_warnings])
-        self._guard.close()
+        after_answer(self._guard.close)  # it folds the audit log, and the caller need not wait for that
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the tool's arguments, with what the tool is for as its description."""
@@ -450,6 +448,8 @@ class SilencingAsker:
 
 def edit_arguments(arguments: dict[str, Any]) -> dict[str, Any] | None:
     """Return the arguments as the user edits them in their own editor; None if they leave the file empty."""
+    import tempfile  # heavy: few arguments are edited
+
     with tempfile.TemporaryDirectory(prefix="byleave-") as directory:
         path = os.path.join(directory, "arguments.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -462,6 +462,9 @@ def edit_arguments(arguments: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _edit(path: str) -> None:
+    import shlex
+    import subprocess  # heavy: few arguments are edited
+
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
         done = subprocess.run([*shlex.split(editor), path], check=False)  # noqa: S603 -- the user's own editor

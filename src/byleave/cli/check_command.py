@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from byleave.cli.batch import run_batch
@@ -13,7 +12,7 @@ from byleave.core.action import CallAction, CommandAction, OtherAction, parse_ac
 from byleave.core.decision import ALLOW, HOW_TO_ALLOW, WORDS, explain, verdict_tree
 from byleave.errors import InputError
 from byleave.protocol.json_members import repeats_a_name
-from byleave.text import quoted, sentence_list, shown_lines
+from byleave.text import nearest_word, quoted, sentence_list, shown_lines
 
 if TYPE_CHECKING:
     from typing import Any
@@ -95,9 +94,8 @@ def _missing_tool_hint(policy: LivePolicy, name: str) -> str:
     known = tuple(policy.compiled.tools)
     if not known:
         return "no tool is configured here; `byleave init` writes a file to begin with"
-
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {quoted(near[0])}?" if near else f"there are {sentence_list(known, most=20)}"
+    near = nearest_word(name, known)
+    return f"did you mean {quoted(near)}?" if near else f"there are {sentence_list(known, most=20)}"
 
 
 def _toolless_hint(policy: LivePolicy) -> str:

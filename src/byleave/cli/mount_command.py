@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from byleave.mounts.plan import MountPlan, MountPlans
     from byleave.mounts.review import MountListing
     from byleave.policy.compile import Compiled
+    from byleave.policy.live_policy import LivePolicy
     from byleave.policy.load import Workspace
     from byleave.workspace.resolve import Root
 
@@ -208,31 +209,36 @@ def _row(workspace: Workspace, each: MountListing) -> tuple[str, str, str, str]:
     return shown(each.name), "-" if each.target is None else shown(each.target), tools, state
 
 
-def mount_first(given: ParsedArguments, workspace: Workspace, *, own: bool) -> None:
+def mount_first(given: ParsedArguments, workspace: Workspace, *, own: bool) -> LivePolicy | None:
     """Change the session's mounts as the flags say, with the consent that `mount` and `unmount` ask for.
 
-    With `own`, --mount is not the session's business: it holds for this run.
+    With `own`, --mount is not the session's business: it holds for this run. Return the policy, if it was loaded and
+    holds still.
     """
     if "no_mount" in given.options:
         for name in dict.fromkeys(given.options["no_mount"]):
             unmount_named(given, workspace, name or None)
     if "mount" in given.options and not own:
         mount_specs(given, workspace, tuple(given.options["mount"]))
-    if not own:
-        _review(given, workspace)
+    return None if own else _review(given, workspace)
 
 
-def _review(given: ParsedArguments, workspace: Workspace) -> None:
-    """Ask for approval of links out of the workspace that have none yet, if there is a terminal."""
-    bindings = waiting(load_policy(given, workspace).compiled, workspace.approvals)
+def _review(given: ParsedArguments, workspace: Workspace) -> LivePolicy | None:
+    """Ask for approval of links out of the workspace that have none yet, if there is a terminal.
+
+    Return the policy unless there was something to approve.
+    """
+    policy = load_policy(given, workspace)
+    bindings = waiting(policy.compiled, workspace.approvals)
     if not bindings or not may_ask(given):
-        return
+        return policy
 
     def ask(lines: list[str], question: str) -> bool:
         text = "".join(f"{line}\n" for line in lines)
         return (ask_person(f"{text}{question} [y/N] ") or "").lower() in YES
 
     settle(workspace, bindings, ask, now=now())
+    return None
 
 
 def own_mounts(given: ParsedArguments, workspace: Workspace, compiled: Compiled) -> list[Brought]:

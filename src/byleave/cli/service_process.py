@@ -61,6 +61,7 @@ WARM = (
     "byleave.translate.translate",
     "ctypes",
     "hashlib",
+    "re2",
     "resource",
     "sqlite3",
     "termios",

@@ -115,7 +115,9 @@ class ClosedPlaces:
         self.rules = tuple(dict.fromkeys(rule for rule, _pattern in found))
         self.patterns = tuple(dict.fromkeys(pattern for _rule, pattern in found))
         # What comes again and again: where a directory begins, what follows a name, what is a match, what is decided.
+        self._opens = frozenset([name for pattern in self.patterns for name in pattern.opened])
         self._begun: dict[str, Progress] = {}
+        self._next: dict[Progress, _Steps] = {}
         self._steps: dict[tuple[Progress, str], Progress] = {}
         self._matches: dict[Progress, bool] = {}
         self._decided: dict[FsTarget, tuple[Decision, CompiledRule] | None] = {}
@@ -142,11 +144,12 @@ class ClosedPlaces:
 
     def decision(self, place: FsTarget) -> tuple[Decision, CompiledRule] | None:
         """Return what a rule that denies or asks says of `place`, and the rule; None where it is not closed."""
-        if place not in self._decided:
+        found = self._decided.get(place, _UNKNOWN)
+        if found is _UNKNOWN:
             if len(self._decided) >= _MOST_DECIDED:
                 self._decided.clear()
-            self._decided[place] = self._decide(place)
-        return self._decided[place]
+            found = self._decided[place] = self._decide(place)
+        return found  # type: ignore[return-value] # `_UNKNOWN` is no value of it
 
     def _decide(self, place: FsTarget) -> tuple[Decision, CompiledRule] | None:
         said = [
@@ -167,8 +170,22 @@ class ClosedPlaces:
         if found is None:
             if len(self._steps) >= _MOST_STEPS:
                 self._steps.clear()
-            found = self._steps[step] = advance(progress, name)
+            found = self._steps[step] = self._steps_from(progress).advance(name)
         return found
+
+    def _steps_from(self, progress: Progress) -> _Steps:
+        found = self._next.get(progress)
+        if found is None:
+            if len(self._next) >= _MOST_BEGUN:
+                self._next.clear()
+            found = self._next[progress] = _Steps(progress)
+        return found
+
+    def without_opened(self, progress: Progress, name: str) -> Progress:
+        """Return what remains possible below a directory of the workspace by its own name, where rules open it all."""
+        if name not in self._opens:
+            return progress
+        return frozenset([each for each in progress if name not in each[0].opened])
 
     def is_match(self, progress: Progress) -> bool:
         """Whether the names so far match a pattern as a whole."""
@@ -187,7 +204,7 @@ class ClosedPlaces:
         if selection is None and directory in self._begun:
             return self._begun[directory]
         kept = [each for each in self.patterns if selection is None or not each.names or _ends_alike(selection, each)]
-        progress: Progress = frozenset((pattern, 0) for pattern in kept)
+        progress: Progress = frozenset([(pattern, 0) for pattern in kept])
         for name in _names(directory):
             progress = advance(progress, name)
         if selection is None and len(self._begun) < _MOST_BEGUN:
@@ -195,6 +212,43 @@ class ClosedPlaces:
         return progress
 
 
+class _Steps:
+    """Where each name leads from partly matched patterns: found by the name, however many patterns there are."""
+
+    def __init__(self, progress: Progress) -> None:
+        stays: list[tuple[PathPattern, int]] = []  # whatever the name is
+        self._base: dict[str, list[tuple[PathPattern, int]]] = {}  # by the name itself
+        self._named: dict[str, list[tuple[PathPattern, int]]] = {}  # by the folded name
+        self._wild: list[tuple[PathPattern, int, str]] = []
+        for pattern, at in progress:
+            base, names = pattern.base, pattern.names
+            if at < len(base):
+                self._base.setdefault(base[at], []).append((pattern, at + 1))
+                continue
+            step = at - len(base)
+            while step < len(names) and names[step] == ANY_DEPTH:
+                stays.append((pattern, step + len(base)))
+                step += 1
+            if step == len(names):
+                continue
+            after = pattern, step + 1 + len(base)
+            if is_literal(names[step]):
+                self._named.setdefault(names[step], []).append(after)
+            else:
+                self._wild.append((*after, names[step]))
+        same: Progress = frozenset(stays)
+        self._stays = progress if same == progress else same  # the very same is found at once where it is looked up
+
+    def advance(self, name: str) -> Progress:
+        """Return what remains possible below the next `name`, as the function of that name does."""
+        folded = fold(name)
+        found = [(pattern, at) for pattern, at, wild in self._wild if name_matches(wild, folded)]
+        found += self._base.get(name, ())
+        found += self._named.get(folded, ())
+        return self._stays.union(found) if found else self._stays
+
+
+_UNKNOWN = object()
 _ANYWHERE = PathPattern((), (ANY_DEPTH,), whole=False)  # of `not`: everything has to be looked at
 
 
@@ -202,13 +256,6 @@ def advance(progress: Progress, name: str) -> Progress:
     """Return what remains possible below the next `name`."""
     folded = fold(name)
     return frozenset(_advanced(progress, name, folded))
-
-
-def without_opened(progress: Progress, name: str) -> Progress:
-    """Return what remains possible below a directory of the workspace by its own name, where rules may open it all."""
-    if not any(name in pattern.opened for pattern, _at in progress):
-        return progress
-    return frozenset([each for each in progress if name not in each[0].opened])
 
 
 def is_match(progress: Progress) -> bool:

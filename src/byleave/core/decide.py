@@ -108,7 +108,7 @@ def _url_by(tool: ToolPolicy, target: Any, address: str | None) -> Answer:
         refused = refuse_public(target, address) if table is PUBLIC else None
         if refused is not None:
             return Verdict(DENY, f"reaching {where} is denied: {refused}", "denied", (table.ref,)), False
-        return _by_default(table, f"reaching {where}", suggest_net(tool.access, tool.name, target)), False
+        return _by_default(table, f"reaching {where}", lambda: suggest_net(tool.access, tool.name, target)), False
     answer = decide_net(table, target)
     ref = table.ref(answer.rule, allowed=answer.allowed)
     if answer.problem is not None:
@@ -143,9 +143,8 @@ def _env_by(tool: ToolPolicy, name: str, *, substitutes: bool) -> Answer:
     what = f"{'using' if substitutes else 'reading'} the variable {quoted(name)}"
     if not name or "=" in name or "\0" in name:
         return Verdict(DENY, f"{what} is denied: a variable cannot have that name", "denied", (_ENV_NAMES,)), False
-    suggestion = suggest_env(tool.access, tool.name, name)
     if isinstance(table, Default):
-        return _by_default(table, what, suggestion), False
+        return _by_default(table, what, lambda: suggest_env(tool.access, tool.name, name)), False
     rule = table.match(name)
     allowed = rule is not None and (rule.read or (substitutes and rule.substitute))
     ref = table.ref(rule, allowed=allowed)
@@ -154,6 +153,7 @@ def _env_by(tool: ToolPolicy, name: str, *, substitutes: bool) -> Answer:
     said = (
         f"the rule `{ref.rule}` does not grant it" if rule is not None else "no environment rule of this tool covers it"
     )
+    suggestion = suggest_env(tool.access, tool.name, name)
     return Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggestion), rule is not None
 
 
@@ -177,8 +177,8 @@ def _spawn_by(tool: ToolPolicy, action: SpawnAction) -> Answer:
     table = tool.access.commands
     what = f"starting {shown(action.program)}"
     if isinstance(table, Default):
-        suggestion = suggest_command(tool.access, tool.name, action.program, action.args)
-        return _by_default(table, what, suggestion), False
+        program, args = action.program, action.args
+        return _by_default(table, what, lambda: suggest_command(tool.access, tool.name, program, args)), False
     rule, allowed = table.match(action.program, action.args)
     ref = table.ref(rule, allowed=allowed)
     if allowed:
@@ -224,8 +224,8 @@ def _self_guard(reason: str) -> Verdict:
     return Verdict(DENY, reason, "denied", (ref,))
 
 
-def _by_default(default: Default, what: str, suggestion: str | None) -> Verdict:
-    offered = None if default.decision is ALLOW else suggestion
+def _by_default(default: Default, what: str, suggest: Callable[[], str | None]) -> Verdict:
+    offered = None if default.decision is ALLOW else suggest()
     return Verdict(
         default.decision, f"{what} {VERBS[default.decision]}: {default.rule}", default.code, (default.ref,), offered
     )

@@ -72,12 +72,15 @@ class PlaceAccess:
         return answer
 
 
-def closed_places(policy: CompiledPolicy, ops: tuple[str, ...], root: str, agent: str | None) -> ClosedPlaces:
+def closed_places(
+    policy: CompiledPolicy, ops: tuple[str, ...], root: str, agent: str | None, operation: str | None = None
+) -> ClosedPlaces:
     """Return the places of the workspace at `root` that rules close to one of these operations."""
     answers = policy.known if policy.known is not None else KnownAnswers()
     counted = agent if _speaks_of_agents(policy, answers) else None
     found: ClosedPlaces = answers.closed_at(
-        (ops, root, counted), lambda: ClosedPlaces(policy, ops, root=root, agent=counted)
+        (ops, root, counted, operation),
+        lambda: ClosedPlaces(policy, ops, root=root, agent=counted, operation=operation),
     )
     return found
 

@@ -4,15 +4,16 @@ Matching is three-valued. An allow needs a clear yes, and reaches options that e
 deny or an ask that may match makes the answer at least ask. Rules are indexed by the programs and by the calls they can
 match, so that a thousand rules about others cost nothing.
 
-Find the rules that can speak of one file, without asking all of them.
+Find the rules that can speak of one file or URL, without asking all of them.
 
-Pure. A path pattern is found by its last name where that is literal (`**/.env`, `src/a.py`), else by its first
-(`migrations/**`); names are folded, so that more is found than matches. All other rules are candidates always.
+Pure. A rule about URLs is found by its host. A path pattern is found by its last name where that is literal
+(`**/.env`, `src/a.py`), else by its first (`migrations/**`); names are folded, so that more is found than matches.
+Neither of the two says anything of the other. All other rules are candidates always.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from byleave.core.arguments import ANY_TOOL
 from byleave.core.decision import ALLOW, ASK, CODES, DENY, INLINE, VERBS, Decision, RuleRef, Verdict
@@ -21,6 +22,7 @@ from byleave.core.matchers import (
     All,
     AnyOf,
     PathMatcher,
+    UrlMatcher,
     describe,
     is_about_commands,
     paths_of,
@@ -28,10 +30,11 @@ from byleave.core.matchers import (
     touches_files,
 )
 from byleave.core.patterns import ANY_DEPTH, NameIndex
+from byleave.core.url import normal_host
 from byleave.record import Record, Sealed, set_cached
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from byleave.core.fs_rules import FsTarget
     from byleave.core.match_context import MatchContext, MatchPart
@@ -39,34 +42,57 @@ if TYPE_CHECKING:
     from byleave.core.patterns import Glob
 
 
+FoundBy = TypeVar("FoundBy")
 _WILD = frozenset("*?[")
 _FEW = 8  # rules that are not worth an index
 
 
 class PathIndex:
-    """Rules in order, found by the names of a file."""
+    """Rules in order, found by the names of a file, or by the host of a URL."""
 
     def __init__(self, rules: Sequence[CompiledRule]) -> None:
         self._rules = tuple(rules)
         self._general: list[int] = []
         self._by_key: dict[tuple[str, str], list[int]] = {}
+        self._of_files = self._rules
+        self._of_urls: tuple[list[int], dict[str, list[int]]] | None = None  # made for the first URL
         if len(self._rules) <= _FEW:
             return
-        for number, rule in enumerate(self._rules):
-            keys = _keys(rule.matcher)
+        keys_of = [_keys(rule.matcher) for rule in self._rules]
+        self._of_files = tuple([rule for rule, keys in zip(self._rules, keys_of, strict=True) if keys != frozenset()])
+        for number, keys in enumerate(keys_of):
             if keys is None:
                 self._general.append(number)
             for key in keys or ():
                 self._by_key.setdefault(key, []).append(number)
 
-    def candidates(self, file: FsTarget | None, *, below: bool) -> Sequence[CompiledRule]:
-        """Return the rules that may match; all of them for what is no file, or for everything below one."""
-        if file is None or below or len(self._rules) <= _FEW:
+    def candidates(self, subject: MatchContext) -> Sequence[CompiledRule]:
+        """Return the rules that may match: for what is below a file, all that are about files."""
+        file, url = subject.file, subject.url
+        if len(self._rules) <= _FEW or (file is None) == (url is None):
             return self._rules
+        if file is None:
+            return self._rules if url is None else self._for_host(url.host)
+        if subject.below:
+            return self._of_files
         found = set(self._general)
         for key in _names(file):
             found.update(self._by_key.get(key, ()))
         return [self._rules[number] for number in sorted(found)]
+
+    def _for_host(self, host: str) -> Sequence[CompiledRule]:
+        if self._of_urls is None:
+            general: list[int] = []
+            by_host: dict[str, list[int]] = {}
+            for number, rule in enumerate(self._rules):
+                hosts = _hosts(rule.matcher)
+                if hosts is None:
+                    general.append(number)
+                for each in hosts or ():
+                    by_host.setdefault(each, []).append(number)
+            self._of_urls = general, by_host
+        general, by_host = self._of_urls
+        return [self._rules[number] for number in sorted({*general, *by_host.get(host, ())})]
 
 
 def _names(file: FsTarget) -> Iterator[tuple[str, str]]:
@@ -78,17 +104,34 @@ def _names(file: FsTarget) -> Iterator[tuple[str, str]]:
 
 
 def _keys(matcher: Matcher) -> frozenset[tuple[str, str]] | None:
-    """Return the keys under which a rule is found; None where it must always be asked."""
+    """Return the keys under which a rule is found, none where it is about no file; None where it must be asked."""
+    if isinstance(matcher, UrlMatcher):
+        return frozenset()
     if isinstance(matcher, PathMatcher):
         globs = [(matcher.glob, matcher.absolute)]
         if matcher.resolved is not None:
             globs.append((matcher.resolved, True))
         keys = [_key(glob, absolute=absolute) for glob, absolute in globs]
         return None if None in keys else frozenset([key for key in keys if key is not None])
+    return _of_parts(matcher, _keys)
+
+
+def _hosts(matcher: Matcher) -> frozenset[str] | None:
+    """Return the hosts under which a rule is found, none where it is about no URL; None where it must be asked."""
+    if isinstance(matcher, PathMatcher):
+        return frozenset()
+    if isinstance(matcher, UrlMatcher):
+        host = None if matcher.host is None else normal_host(matcher.host)
+        return None if host is None else frozenset([host])
+    return _of_parts(matcher, _hosts)
+
+
+def _of_parts(matcher: Matcher, find: Callable[[Matcher], frozenset[FoundBy] | None]) -> frozenset[FoundBy] | None:
+    """Return under what a rule of several matchers is found: under that of one, where all have to match."""
     if isinstance(matcher, All):
-        return next((known for each in matcher.matchers if (known := _keys(each)) is not None), None)
+        return next((known for each in matcher.matchers if (known := find(each)) is not None), None)
     if isinstance(matcher, AnyOf):
-        found = [_keys(each) for each in matcher.matchers]
+        found = [find(each) for each in matcher.matchers]
         return None if None in found else frozenset([key for keys in found for key in keys or ()])
     return None
 
@@ -312,7 +355,7 @@ class RuleTable(Sealed):
     def _by_part(self, subject: MatchContext) -> Iterator[CompiledRule]:
         part = subject.part
         if part is None:
-            yield from self._not_commands.candidates(subject.file, below=subject.below)
+            yield from self._not_commands.candidates(subject)
             return
         if part.name is None or part.runs_anything:  # it could be any program: every rule may be meant
             yield from self.rules

@@ -48,9 +48,19 @@ class Sensitive:
         rest = [(name, glob) for name, glob in globs if not glob.is_literal and not _is_anywhere(glob.names)]
         self._globs = [(name, compile_glob(fold(glob.text))) for name, glob in rest]
         self._names: dict[str, str | None] = {}
+        self._places: dict[str, str | None] = {}
 
     def at(self, place: str) -> str | None:
         """Return the entry of the list that covers the absolute `place`, itself or something above it."""
+        try:
+            return self._places[place]  # a tool reads many a file more than once
+        except KeyError:
+            if len(self._places) >= _MOST_REMEMBERED:
+                self._places.clear()
+        found = self._places[place] = self._at(place)
+        return found
+
+    def _at(self, place: str) -> str | None:
         path = fold(place)
         for name in path.split("/"):
             found = self._names.get(name, name)

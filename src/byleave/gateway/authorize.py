@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from byleave.guard.evaluation import Who
 
 DENIED_BY_NOW = "failed: it is denied by now"  # the outcome of what was allowed first
-CHANGED, UNFITTING = "changed_tool", "bad_arguments"
+CHANGED, UNFITTING, FEW_SCOPES = "changed_tool", "bad_arguments", "insufficient_scope"
 CALL, LISTEN, SUBSCRIBE = "tools/call", "subscriptions/listen", "resources/subscribe"
 TRACES = frozenset({"traceparent", "tracestate", "baggage"})  # members of `_meta` that no person need be shown
 _PROMPTS = "prompts"
@@ -63,6 +63,7 @@ class ServerCall(Struct, frozen=True):
     arguments: Any = None
     pin: str | None = None  # of a local tool: the hash of what it is, so that an approval is for that
     used: tuple[str, str] | None = None  # a resource or a prompt: its kind and name
+    scopes: frozenset[str] | None = None  # of the caller's token; None where it needs none
 
     @property
     def fingerprint(self) -> str:
@@ -113,18 +114,26 @@ class Authorizer:
 
     async def authorize(self, request: ClientRequest, call: ServerCall) -> Allowed | Refused | NeedsAnswer:
         """Decide about a call; where the policy needs an approval, ask the person at the client."""
+        if self.lacking(call):
+            return self._refused_for_scopes(call, call.action if call.used else await self._with_schema(call))
         begun = await self._begin_call(call) if call.used is None else await self._begin_use(call)
         answered = await self._ask(request, begun) if isinstance(begun, Pending) else begun
         return self._decided(call, answered) if isinstance(answered, Evaluation) else answered
 
     def complete(self, call: ServerCall, pending: Pending) -> Allowed | Refused:
         """Decide about a call that a stateless client brings back with a person's reply."""
+        if self.lacking(call):  # it may have come back with another token
+            self._guard.complete(pending, Reply(CANCELLED, ASKER))
+            return self._refused_for_scopes(call, call.action)
         answers = call.params.tree.get("inputResponses", {})
         reply = approval_in(answers[KEY]) if KEY in answers else NO
         return self._decided(call, self._answered(pending, reply))
 
     def allows_use(self, call: ServerCall) -> bool:
         """Whether a resource may be listened to without a question; what needs an approval waits for it elsewhere."""
+        if self.lacking(call):
+            self._refused_for_scopes(call, call.action)
+            return False
         begun = self._denied_use(call) or self._guard.authorize(ActionRequest((call.action,), call.who))
         if isinstance(begun, Pending):
             begun = self._left_to_approvals(begun)
@@ -132,6 +141,8 @@ class Authorizer:
 
     async def recheck(self, call: ServerCall, *, asks: bool = False) -> Refused | None:
         """Return that a call that waited is denied by now; with `asks`, also where it needs an approval by now."""
+        if self.lacking(call):
+            return self._refused_for_scopes(call, call.action)
         if call.used is not None:
             return self._denied_use(call)
         action = await self._with_schema(call)
@@ -142,6 +153,13 @@ class Authorizer:
         if verdict.decision is ALLOW or (verdict.decision is ASK and not asks):
             return None
         return self._refused(call, action, verdict)
+
+    def lacking(self, call: ServerCall) -> tuple[str, ...]:
+        """Return all scopes that a call needs, if the caller's token lacks one of them; none if it may go on."""
+        if call.scopes is None:
+            return ()
+        needed = self._context.settings.scopes_for(call.server, call.tool if call.used is None else None)
+        return () if call.scopes.issuperset(needed) else needed
 
     def allowed(self, call: ServerCall, evaluation: Evaluation) -> Allowed:
         """Return an evaluation as an allowed call; whether it took a person matters only for what none was shown."""
@@ -230,6 +248,15 @@ class Authorizer:
             return None
         return self._refused(call, action, verdict)
 
+    def _refused_for_scopes(self, call: ServerCall, action: CallAction) -> Refused:
+        """Return the refusal of a call whose token lacks a scope; what the policy denies, no scope would allow."""
+        denied = None if call.used is None else self._denied_use(call)
+        if denied is not None:
+            return denied
+        verdict = self._guard.evaluate(action, call.who)[0].verdict
+        needed = self.lacking(call)
+        return self._refused(call, action, verdict if verdict.decision is DENY else few_scopes(action, needed))
+
     def _refused(self, call: ServerCall, action: CallAction, verdict: Verdict) -> Refused:
         return Refused(self._guard.refuse(ActionRequest((action,), call.who), verdict).verdict)
 
@@ -311,6 +338,13 @@ def unfitting(action: CallAction, problem: str) -> Verdict:
     ref = RuleRef("arguments fit the tool's input schema", BUILT_IN, DENY)
     reason = f"the arguments do not fit the input schema of {tool_name(action.server, action.tool)}: {problem}"
     return Verdict(DENY, reason, UNFITTING, (ref,))
+
+
+def few_scopes(action: CallAction, needed: tuple[str, ...]) -> Verdict:
+    """Return the refusal of a call for which the caller's token would need other scopes."""
+    ref = RuleRef("[gateway.scopes]: a token holds the scopes that a call needs", BUILT_IN, DENY)
+    name = tool_name(action.server, action.tool) if action.tool else f"the server {shown(action.server)}"
+    return Verdict(DENY, f"{name} needs a token with these scopes: {', '.join(needed)}", FEW_SCOPES, (ref,))
 
 
 def changed(action: CallAction, why: str = "has changed", what: str = "") -> Verdict:

@@ -15,7 +15,7 @@ from byleave.gateway.limits import RECORDED, Buckets, RefusalLog
 from byleave.gateway.metrics import Metrics
 from byleave.gateway.pins import Pins
 from byleave.guard.evaluation import Who
-from byleave.policy.servers import ASK_NEW, CLIENT
+from byleave.policy.gateway_settings import ASK_NEW, CLIENT
 from byleave.text import quoted
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from byleave.gateway.interfaces import Caller, DownError
     from byleave.guard.guard import Guard
     from byleave.policy.compile import Compiled
-    from byleave.policy.servers import GatewaySettings, ServerConfig
+    from byleave.policy.gateway_settings import GatewaySettings
+    from byleave.policy.servers import ServerConfig
     from byleave.store.postgres.shared_store import SharedStore
 
 _MOST_NOTES = 200

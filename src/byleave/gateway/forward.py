@@ -23,6 +23,7 @@ from byleave.gateway.authorize import (
     CALL,
     CHANGED,
     DENIED_BY_NOW,
+    FEW_SCOPES,
     SUBSCRIBE,
     TRACES,
     changed,
@@ -136,7 +137,10 @@ class Forwarder:
         """
         self._context.metrics.called(call.server, call.who.agent, verdict.decision.word, "refused")
         tree = agents_tree(verdict, self._context.guard.policy.root.path)
-        if call.method == CALL and verdict.code != CHANGED:
+        needed = self._authorizer.lacking(call) if verdict.code == FEW_SCOPES else ()
+        if needed:
+            await request.need_scopes(error_tree(ACCESS_DENIED, verdict.reason, tree), needed)
+        elif call.method == CALL and verdict.code != CHANGED:
             content = [{"type": "text", "text": verdict.reason}]
             result: dict[str, Any] = {"content": content, "isError": True, "_meta": {VERDICT_KEY: tree}}
             if not self._listings.has_output_schema(call.server, call.tool):

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from byleave.gateway.interfaces import Caller
     from byleave.gateway.metrics import Metrics
     from byleave.guard.guard import Guard
+    from byleave.policy.gateway_settings import GatewaySettings
     from byleave.policy.load import Workspace
-    from byleave.policy.servers import GatewaySettings, ServerConfig
+    from byleave.policy.servers import ServerConfig
     from byleave.store.postgres.shared_store import SharedStore
 
 LOOK_AGAIN = 0.2  # seconds; with the time that a file takes to settle, a change holds within one

@@ -6,7 +6,8 @@
     DELETE the end of a session
 
 Of a message only its method and id are looked at here; the conversation reads it strictly. Who is calling is settled
-before anything else (`identity`). How requests and responses travel: `http_server`.
+before anything else (`identity`). What it says of itself to clients without a token: `protected_resource`. How requests
+and responses travel: `http_server`.
 
 Start at `serve_http`.
 """
@@ -36,19 +37,27 @@ from byleave.gateway.http_request import (
     too_many_connections,
     unspoken,
 )
-from byleave.gateway.http_sessions import EventStream, HttpSessions, Opening, PostResponse, accept, answered
+from byleave.gateway.http_sessions import (
+    EventStream,
+    HttpSessions,
+    Opening,
+    PostResponse,
+    StandingRequests,
+    accept,
+    answered,
+    proof_until,
+)
 from byleave.gateway.http_trust import Proxies, check_address, is_foreign
 from byleave.gateway.identity import (
     ANOTHER_USER,
     FOREIGN_PAGE,
     OTHER_USER,
     Identity,
-    JwtReader,
     RefusedCaller,
-    unknown_key,
 )
-from byleave.gateway.interfaces import Caller
+from byleave.gateway.interfaces import Caller, MessageContext
 from byleave.gateway.message import error_parts, error_tree
+from byleave.gateway.protected_resource import CACHED, Challenge, ProtectedResource, resource_at
 from byleave.gateway.revisions import HANDSHAKE, STATELESS
 from byleave.net.http_admission import ServerLimits
 from byleave.net.http_server import HttpServer
@@ -64,9 +73,10 @@ if TYPE_CHECKING:
     from byleave.gateway.http_request import HttpExchange, RequestHead
     from byleave.gateway.http_sessions import HttpSession
     from byleave.gateway.http_trust import Network
-    from byleave.gateway.identity import Settings as JwtSettings
-    from byleave.gateway.interfaces import Conversation, MessageContext
+    from byleave.gateway.interfaces import Conversation
+    from byleave.gateway.jwt_reader import Settings as JwtSettings
     from byleave.gateway.metrics import Metrics
+    from byleave.gateway.token_claims import AgentRule
     from byleave.net.http_server_exchange import CallerConnection, ServerRequestHead, Work
 
     class ServedGateway(Protocol):
@@ -118,7 +128,23 @@ if TYPE_CHECKING:
         @property
         def metrics_agents(self) -> tuple[str, ...]: ...
         @property
+        def public_url(self) -> str | None: ...
+        @property
         def jwt(self) -> JwtSettings | None: ...
+        @property
+        def issuers(self) -> Sequence[JwtSettings]: ...
+        @property
+        def identities(self) -> Sequence[AgentRule]: ...
+        @property
+        def scopes(self) -> Sequence[NeededScope]: ...
+
+    class NeededScope(Protocol):
+        """One of `[gateway.scopes]`, compiled."""
+
+        @property
+        def scope(self) -> str: ...
+        @property
+        def all(self) -> bool: ...
 
     Serve = Callable[["HttpFront", HttpExchange, Caller], "Work | None"]
 
@@ -128,6 +154,7 @@ _HEALTH = "/health"
 _HEALTHY = b'{"status":"ok"}'
 _READY = "/ready"
 _MOST_OPEN = 512  # messages of one session, or of one caller without any, that are worked on at a time
+_STANDING = "subscriptions/listen"  # a message whose answer is a stream that stands
 _MOST_UNKNOWN = 1 << 16  # bytes of a body that may wait until the key of its token is known
 _ACCEPTED = b"Accepted"
 _WHY = {400: "malformed", 408: "late", 413: "too_large", 429: "too_many", 431: "too_large", 503: "connections"}
@@ -151,7 +178,7 @@ async def serve_http(
     `tokens`: hashes by agent. `bound`: agents that no caller may merely claim to be, beside those with tokens.
     `subjects`: agents by what the agent claim of a JWT says. `warn` gets failures of our own.
     """
-    check_address(host, has_identity=bool(settings.jwt) or any(tokens.values()))
+    check_address(host, has_identity=bool(settings.jwt or settings.issuers) or any(tokens.values()))
     front = HttpFront(gateway, limits or ServerLimits(), warn)
     await front.renew(settings=settings, tokens=tokens, bound=bound, subjects=subjects)
     await front.listen(host, port)
@@ -166,6 +193,9 @@ class HttpFront:
         self._server: HttpServer[RequestHead] = HttpServer(self, limits, warn)
         self._sessions = HttpSessions(0)
         self._open_of: Counter[str] = Counter()  # messages without a session that are worked on, by principal
+        self._standing = StandingRequests()
+        self._settings: FrontSettings | None = None
+        self._resource: ProtectedResource | None = None
         self._proofs: object = None
         self._proxies = Proxies()
         self._see_all: frozenset[str] = frozenset()  # agents that see the figures of all
@@ -200,16 +230,19 @@ class HttpFront:
         """
         subjects = subjects or {}
         rest = (settings.require_identity, frozenset(bound), settings.trusted_proxies, settings.proxy_header)
-        proofs = (settings.jwt, dict(tokens), dict(subjects), rest)
+        tokens_of_issuers = (settings.jwt, settings.issuers, settings.identities, settings.public_url, settings.scopes)
+        proofs = (tokens_of_issuers, dict(tokens), dict(subjects), rest)
         self._proxies = Proxies(settings.trusted_proxies, settings.proxy_header)
         self._see_all = frozenset(settings.metrics_agents)
         if proofs != self._proofs:
             self._proofs = None  # until all of it holds
             before, self.identity = self.identity, Identity(tokens={}, require=True)
             self._sessions.end_streams()
+            self._standing.end()
             self.identity = self._identity_by(settings, tokens, [*bound, *subjects.values()], subjects, before)
-            if self.identity.jwt is not None and self.identity.jwt is not before.jwt:
-                await self.identity.jwt.open()
+            self._settings = settings
+            self._describe()
+            await self.identity.issuers.open()
             self._proofs = proofs
         self._server.limit(
             structs.replace(
@@ -231,17 +264,30 @@ class HttpFront:
         subjects: Mapping[str, str],
         before: Identity,
     ) -> Identity:
-        jwt = None
-        if settings.jwt is not None:
-            kept = before.jwt is not None and before.jwt.is_for(settings.jwt, subjects)
-            jwt = before.jwt if kept else JwtReader(settings.jwt, subjects=subjects)
+        issuers = before.issuers.renewed(
+            settings.jwt,
+            settings.issuers,
+            subjects=subjects,
+            rules=settings.identities,
+            own=[agent for agent, digests in tokens.items() if digests],
+        )
         identity = Identity(
-            tokens=tokens, bound=bound, require=settings.require_identity, jwt=jwt, proxies=self._proxies
+            tokens=tokens, bound=bound, require=settings.require_identity, issuers=issuers, proxies=self._proxies
         )
         if not identity.is_configured:
             for address in self.addresses:
                 check_address(address.host, has_identity=False)
         return identity
+
+    def _describe(self) -> None:
+        """Say of the gateway what its settings, and the address that it listens at, make of it as a resource."""
+        if self._settings is None:
+            return
+        scopes, issuers = self._settings.scopes, [reader.issuer for reader in self.identity.issuers]
+        url, named = self._settings.public_url, [each.scope for each in scopes]
+        self._resource = found = resource_at(url, self.addresses, issuers, named)
+        always = tuple([each.scope for each in scopes if each.all])
+        self.identity.challenge = Challenge("" if found is None else found.metadata, always)
 
     async def listen(self, host: str, port: int) -> None:
         """Begin to serve; an InputError if the address cannot be had, or leads to others after all."""
@@ -255,6 +301,7 @@ class HttpFront:
         if not self.identity.is_configured and not all(address.is_loopback for address in self.addresses):
             await self.close(grace=0)
             check_address("", has_identity=False)
+        self._describe()
 
     async def close(self, *, grace: float = 5.0) -> None:
         """Finish the open requests within `grace` seconds, then end all sessions and connections."""
@@ -273,8 +320,8 @@ class HttpFront:
 
     def tick(self, now: float) -> None:
         self._sessions.tick(now)
-        if self.identity.jwt is not None:
-            self.identity.jwt.keep_fresh()
+        self.identity.issuers.keep_fresh()
+        self._standing.end(now)
 
     def admit(self, connection: CallerConnection) -> BadRequest | None:
         """Note who is at the other end; where callers cannot prove who they are, turn away all but our own user."""
@@ -297,7 +344,7 @@ class HttpFront:
         if isinstance(who, RefusedCaller):
             self._refuse(exchange, who)
         elif who is None and (length is None or length > _MOST_UNKNOWN):
-            self._refuse(exchange, unknown_key())
+            self._refuse(exchange, self.identity.unknown_key())
         elif who is not None:
             self._has_room(exchange, who)
 
@@ -323,6 +370,8 @@ class HttpFront:
         """Take a request: answer it at once, or return the work that it takes."""
         head = exchange.head
         methods = _ROUTES.get(head.path)
+        if methods is None and self._resource is not None and head.path in self._resource.paths:
+            methods = _OPEN
         if methods is None:
             exchange.refuse(404, INVALID_REQUEST, "there is nothing here; the gateway is at /mcp")
             return None
@@ -330,8 +379,8 @@ class HttpFront:
         if serve is None:
             not_allowed(exchange, ", ".join(methods))
             return None
-        if head.path in (_HEALTH, _READY):
-            self._healthy(exchange)
+        if methods is _OPEN:
+            self._serve_open(exchange)
             return None
         return self._identified(exchange, serve, self.identity.who(head, exchange.connection))
 
@@ -345,9 +394,8 @@ class HttpFront:
 
     async def _with_new_keys(self, exchange: HttpExchange, serve: Serve) -> None:
         identity = self.identity
-        if identity.jwt is not None:
-            await identity.jwt.refresh()
-        who = identity.who(exchange.head, exchange.connection) or unknown_key()
+        await identity.refresh(exchange.head)
+        who = identity.who(exchange.head, exchange.connection) or identity.unknown_key()
         work = self._identified(exchange, serve, who)
         if work is not None:
             await work()
@@ -362,7 +410,7 @@ class HttpFront:
         if not head.session and head.revision in ("", *HANDSHAKE) and is_opening(message):
             return self._opening(exchange, caller)
         session = self._named_session(exchange, caller, message)
-        return None if session is None else self._in_session(exchange, session, message)
+        return None if session is None else self._in_session(exchange, session, caller, message)
 
     def _stateless(self, exchange: HttpExchange, caller: Caller, message: RequestContext) -> Work | None:
         if self._open_of[caller.principal] >= _MOST_OPEN:
@@ -375,8 +423,13 @@ class HttpFront:
         if message.id is msgspec.UNSET:
             work = partial(accept, exchange, conversation, context)
         else:
-            work = partial(answered, exchange, PostResponse(exchange), conversation, context, id_of(message))
+            work = partial(answered, exchange, self._response(exchange), conversation, context, id_of(message))
+            if message.method == _STANDING and caller.identity == "verified":
+                work = partial(self._standing.hold, exchange, proof_until(caller, exchange.connection.now), work)
         return partial(self._counted, caller.principal, work)
+
+    def _response(self, exchange: HttpExchange) -> PostResponse:
+        return PostResponse(exchange, challenge=self.identity.challenge)
 
     async def _counted(self, principal: str, work: Work) -> None:
         """Do what belongs to no session, counted: the answer to a notification may come before its work is done."""
@@ -388,15 +441,17 @@ class HttpFront:
             if not self._open_of[principal]:
                 del self._open_of[principal]
 
-    def _in_session(self, exchange: HttpExchange, session: HttpSession, message: RequestContext) -> Work | None:
+    def _in_session(
+        self, exchange: HttpExchange, session: HttpSession, caller: Caller, message: RequestContext
+    ) -> Work | None:
         if len(session.open) >= _MOST_OPEN:
             too_many(exchange)
             return None
-        context = _context_of(exchange.head, session.caller)
+        context = _context_of(exchange.head, caller)
         if message.method is msgspec.UNSET or message.id is msgspec.UNSET:
             work = partial(accept, exchange, session.conversation, context)
         else:
-            work = partial(answered, exchange, PostResponse(exchange), session.conversation, context, id_of(message))
+            work = partial(answered, exchange, self._response(exchange), session.conversation, context, id_of(message))
         return partial(_within, exchange, session, work)
 
     def _opening(self, exchange: HttpExchange, caller: Caller) -> Work | None:
@@ -430,9 +485,9 @@ class HttpFront:
             return
         if session.stream is not None:
             session.stream.end()
-        is_proven = caller.identity == "verified"
+        until = proof_until(caller, exchange.connection.now) if caller.identity == "verified" else None
         ended = partial(_stream_ended, session)
-        session.stream = EventStream(exchange, ended, fields=_session_field(session), is_proven=is_proven)
+        session.stream = EventStream(exchange, ended, fields=_session_field(session), until=until)
         session.conversation.attach(session.stream)
 
     def _delete(self, exchange: HttpExchange, caller: Caller) -> None:
@@ -469,7 +524,8 @@ class HttpFront:
             self._no_room(exchange)
             return
         first = endpoint_event(f"/messages?session_id={session.id}")
-        session.stream = EventStream(exchange, lambda _stream: self._sessions.end(session), first=first)
+        until = None if caller.expires is None else proof_until(caller, exchange.connection.now)
+        session.stream = EventStream(exchange, lambda _stream: self._sessions.end(session), first=first, until=until)
         session.conversation.attach(session.stream)
 
     def _old_post(self, exchange: HttpExchange, caller: Caller) -> Work | None:
@@ -484,7 +540,7 @@ class HttpFront:
         if len(session.open) >= _MOST_OPEN:
             too_many(exchange)
             return None
-        context = _context_of(head, session.caller)
+        context = _context_of(head, caller)
         exchange.reply(202, _ACCEPTED, fields=_PLAIN)
         work = partial(session.conversation.handle, exchange.body, session.stream, context)
         return partial(_within, exchange, session, work)
@@ -503,13 +559,16 @@ class HttpFront:
             text = self._gateway.metrics_text()
         exchange.reply(200, text.encode(), fields=_TEXT)
 
-    def _healthy(self, exchange: HttpExchange) -> None:
+    def _serve_open(self, exchange: HttpExchange) -> None:
+        """Say what all but foreign pages may know: that the gateway runs, and how one gets a token for it."""
         if is_foreign(exchange.head.fields):
             self._refuse(exchange, FOREIGN_PAGE)
         elif exchange.head.path == _READY and self._gateway.problem:
             exchange.reply(503, msgspec.json.encode({"status": "not ready", "why": self._gateway.problem}))
-        else:
+        elif exchange.head.path in (_HEALTH, _READY) or self._resource is None:
             exchange.reply(200, _HEALTHY)
+        else:
+            exchange.reply(200, self._resource.document, fields=CACHED)
 
 
 async def _within(exchange: HttpExchange, session: HttpSession, work: Work) -> None:
@@ -523,7 +582,8 @@ async def _within(exchange: HttpExchange, session: HttpSession, work: Work) -> N
 
 
 def _context_of(head: RequestHead, caller: Caller) -> MessageContext:
-    return head.unclaimed_context if caller.identity == "verified" else head.context
+    context = head.unclaimed_context if caller.identity == "verified" else head.context
+    return context if caller.scopes is None else MessageContext(context.headers, caller.scopes)
 
 
 def _session_field(session: HttpSession) -> bytes:
@@ -546,12 +606,13 @@ _ENDPOINT: Mapping[str, Serve] = {
     "GET": HttpFront._listen,  # noqa: SLF001
     "DELETE": HttpFront._delete,  # noqa: SLF001
 }
+_OPEN: Mapping[str, Serve] = {"GET": HttpFront._metrics}  # noqa: SLF001 -- it is never called: `_serve_open` answers
 _ROUTES: Mapping[str, Mapping[str, Serve]] = {
     "/mcp": _ENDPOINT,
     "/mcp/": _ENDPOINT,
     "/sse": {"GET": HttpFront._old_listen},  # noqa: SLF001
     "/messages": {"POST": HttpFront._old_post},  # noqa: SLF001
-    _HEALTH: {"GET": HttpFront._metrics},  # noqa: SLF001
-    _READY: {"GET": HttpFront._metrics},  # noqa: SLF001
+    _HEALTH: _OPEN,
+    _READY: _OPEN,
     "/metrics": {"GET": HttpFront._metrics},  # noqa: SLF001
 }

@@ -29,6 +29,7 @@ _PASSED_ON = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name", AGENT}
 _PARAM = "mcp-param-"
 _JSON = frozenset({"application/json", "application/*", "*/*"})
 _EVENTS = frozenset({"text/event-stream", "text/*", "*/*"})
+_NO_SCOPES: frozenset[str] = frozenset()  # of a caller without a token
 _MOST_KINDS = 64  # of content that a client accepts
 
 
@@ -58,10 +59,9 @@ def read_mcp_head(head: ServerRequestHead, repeated: Sequence[str]) -> RequestHe
     fields = head.fields
     takes_json, takes_events = _accepted(fields.get("accept"))
     passed = {name: value for name, value in fields.items() if name in _PASSED_ON or name.startswith(_PARAM)}
-    context = MessageContext(MappingProxyType(passed))
-    unclaimed = context
+    shown = unclaimed = MappingProxyType(passed)
     if AGENT in passed:
-        unclaimed = MessageContext(MappingProxyType({name: value for name, value in passed.items() if name != AGENT}))
+        unclaimed = MappingProxyType({name: value for name, value in passed.items() if name != AGENT})
     return RequestHead(
         head.method,
         head.path,
@@ -75,8 +75,8 @@ def read_mcp_head(head: ServerRequestHead, repeated: Sequence[str]) -> RequestHe
         takes_events=takes_events,
         revision=fields.get("mcp-protocol-version", ""),
         session=fields.get("mcp-session-id", ""),
-        context=context,
-        unclaimed_context=unclaimed,
+        context=MessageContext(shown, _NO_SCOPES),
+        unclaimed_context=MessageContext(unclaimed),
         passed_on=_passed_on(tuple(fields)),
     )
 

@@ -16,8 +16,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import time
 from asyncio import CancelledError, get_running_loop
 from collections import Counter, OrderedDict
+from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
     from byleave.gateway.http_request import HttpExchange
     from byleave.gateway.interfaces import Caller, Conversation, MessageContext
+    from byleave.gateway.protected_resource import Challenge
+    from byleave.net.http_server_exchange import Work
 
 
 LONGEST_REST = 1800.0  # seconds without an open stream
@@ -154,19 +158,24 @@ async def _closed(conversation: Conversation) -> None:
             await conversation.close()
 
 
+_UNAUTHORIZED = 401
 CANCELLED = -32800  # what the official SDK answers to a request that was withdrawn
 _SOON = 0.05  # seconds after which a client need not wait for what its notification sets off
 _LONGEST_PROOF = 3600.0  # seconds for which a stream stands before its client has to prove itself again
 
 
 class PostResponse:
-    """The response to one POST, for as long as its request is open. `fields` go with it, as lines of its head."""
+    """The response to one POST, for as long as its request is open. `fields` go with it, as lines of its head.
 
-    __slots__ = ("_exchange", "_fields")
+    `challenge` writes the header for a client whose token does not do.
+    """
 
-    def __init__(self, exchange: HttpExchange, fields: bytes = b"") -> None:
+    __slots__ = ("_challenge", "_exchange", "_fields")
+
+    def __init__(self, exchange: HttpExchange, fields: bytes = b"", challenge: Challenge | None = None) -> None:
         self._exchange = exchange
         self._fields = fields
+        self._challenge = challenge
         if exchange.head.takes_events:
             exchange.on_quiet = self._stay
 
@@ -182,9 +191,13 @@ class PostResponse:
         self._write(message_event(parts))
         return not exchange.is_over
 
-    async def answer(self, *parts: bytes, status: int = 200) -> None:
+    async def answer(self, *parts: bytes, status: int = 200, scopes: tuple[str, ...] = ()) -> None:
         """Send the answer, which ends the response."""
-        exchange = self._exchange
+        exchange, challenge = self._exchange, self._challenge
+        if scopes and challenge is not None and not exchange.is_streaming:
+            fields = challenge.no_token(scopes) if status == _UNAUTHORIZED else challenge.few_scopes(scopes)
+            exchange.reply(status, *parts, fields=self._fields + fields + JSON)
+            return
         if exchange.head.takes_json and not exchange.is_streaming:
             await exchange.answer(status, *parts, fields=self._fields + JSON)
             return
@@ -219,12 +232,12 @@ class Opening(PostResponse):
         super().__init__(exchange, fields)
         self.is_established = False
 
-    async def answer(self, *parts: bytes, status: int = 200) -> None:
+    async def answer(self, *parts: bytes, status: int = 200, scopes: tuple[str, ...] = ()) -> None:
         whole = b"".join(parts)
         self.is_established = not _is_error(whole) and self.is_open()
         if not self.is_established:
             self._fields = b""
-        await super().answer(whole, status=status)
+        await super().answer(whole, status=status, scopes=scopes)
 
 
 class Receipt(PostResponse):
@@ -239,12 +252,15 @@ class Receipt(PostResponse):
     async def send(self, *_parts: bytes) -> bool:
         return False
 
-    async def answer(self, *parts: bytes, status: int = 200) -> None:
+    async def answer(self, *parts: bytes, status: int = 200, scopes: tuple[str, ...] = ()) -> None:  # noqa: ARG002
         self._exchange.reply(max(status, 400), *parts)
 
 
 class EventStream:
-    """A response that stays open, for what belongs to no request. `on_end` is called once, however it ends."""
+    """A response that stays open, for what belongs to no request. `on_end` is called once, however it ends.
+
+    `until`: when the proof by which it was opened ends, and the stream with it.
+    """
 
     def __init__(
         self,
@@ -253,11 +269,11 @@ class EventStream:
         *,
         first: Sequence[bytes] = ALIVE,
         fields: bytes = b"",
-        is_proven: bool = False,
+        until: float | None = None,
     ) -> None:
         self._exchange = exchange
         self._on_end: Callable[[EventStream], None] | None = on_end
-        self._until = exchange.connection.now + _LONGEST_PROOF if is_proven else None
+        self._until = until
         exchange.on_lost = self._ended
         exchange.on_quiet = self._stay
         exchange.begin_events(first, fields=fields)
@@ -270,21 +286,32 @@ class EventStream:
         return self._exchange.connection.now
 
     async def send(self, *parts: bytes) -> bool:
+        if self._is_late:
+            self.end()
         if self._exchange.is_over:
             return False
         await self._exchange.connection.drained()
         self._exchange.write_event(message_event(parts))
         return not self._exchange.is_over
 
-    async def answer(self, *parts: bytes, status: int = 200) -> None:  # noqa: ARG002 -- here it is one of many
+    async def answer(
+        self,
+        *parts: bytes,
+        status: int = 200,  # noqa: ARG002 -- here it is one of many
+        scopes: tuple[str, ...] = (),  # noqa: ARG002
+    ) -> None:
         await self.send(*parts)
 
     def end(self) -> None:
         self._exchange.end_events()
         self._ended()
 
+    @property
+    def _is_late(self) -> bool:
+        return self._until is not None and self._exchange.connection.now >= self._until
+
     def _stay(self) -> None:
-        if self._until is not None and self._exchange.connection.now >= self._until:
+        if self._is_late:
             self.end()
         elif not self._exchange.connection.is_stalled:
             self._exchange.write_event(ALIVE)
@@ -293,6 +320,36 @@ class EventStream:
         on_end, self._on_end = self._on_end, None
         if on_end is not None:
             on_end(self)
+
+
+def proof_until(caller: Caller, now: float) -> float:
+    """Return when a caller who has proved who it is has to prove it again: not later than its token expires."""
+    left = _LONGEST_PROOF if caller.expires is None else caller.expires - time.time()
+    return now + min(_LONGEST_PROOF, left)
+
+
+class StandingRequests:
+    """Requests of clients without a session that stay open for as long as the client likes: until their proof ends."""
+
+    def __init__(self) -> None:
+        self._until: dict[HttpExchange, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    async def hold(self, exchange: HttpExchange, until: float, work: Work) -> None:
+        """Do the work of such a request."""
+        self._until[exchange] = until
+        try:
+            await work()
+        finally:
+            del self._until[exchange]
+
+    def end(self, now: float = inf) -> None:
+        """End those whose proof has ended by now; all of them, if the proofs themselves have changed."""
+        for exchange, until in list(self._until.items()):
+            if now >= until and exchange.task is not None:
+                exchange.task.cancel()
 
 
 class _Outcome(msgspec.Struct):

@@ -60,8 +60,11 @@ if TYPE_CHECKING:
         async def send(self, *parts: bytes) -> bool:
             """Send one message that is not the answer, the parts joined; return whether it could go out at all."""
 
-        async def answer(self, *parts: bytes, status: int = 200) -> None:
-            """Send the answer to the request, the parts joined. Nothing follows it; `status` is for HTTP alone."""
+        async def answer(self, *parts: bytes, status: int = 200, scopes: tuple[str, ...] = ()) -> None:
+            """Send the answer to the request, the parts joined. Nothing follows it.
+
+            `status`, and the `scopes` that a token would need for another answer, are for HTTP alone.
+            """
 
         def is_open(self) -> bool:
             """Return whether the client still reads it."""
@@ -124,14 +127,24 @@ class Outgoing(Struct, frozen=True):
 
 
 class MessageContext(Struct, frozen=True):
-    """What the transport says about one message: its headers that speak of MCP, by lower-case names."""
+    """What the transport says about one message: its headers that speak of MCP, by lower-case names.
+
+    `scopes`: what the caller's token lets it do; None where no scopes are needed, because the token is one of ours, or
+    the program that started the gateway is the caller.
+    """
 
     headers: Mapping[str, str] = _NOTHING
+    scopes: frozenset[str] | None = None
 
 
 class Caller(Struct, frozen=True):
-    """Who is calling, how we know, and whom its sessions belong to. No agent: the caller has named none."""
+    """Who is calling, how we know, and whom its sessions belong to. No agent: the caller has named none.
+
+    `scopes` and `expires` (in seconds since 1970) are those of the token of an issuer; None with a token of ours.
+    """
 
     agent: str | None
     identity: str
     principal: str
+    scopes: frozenset[str] | None = None
+    expires: float | None = None

@@ -83,7 +83,7 @@ MINUTE = 60.0  # seconds between two records of the same kind
 _MOST_PEERS = 64  # peers (by kind of refusal) that are kept apart
 OTHERS = "others"
 # What the user should look at. Mere mistakes, and what was too much at a time, are only among the figures.
-RECORDED = frozenset({"wrong_token", "no_token", "origin", "host", "proxy", "user", "agent", "rate", "calls"})
+RECORDED = frozenset({"wrong_token", "no_token", "scope", "origin", "host", "proxy", "user", "agent", "rate", "calls"})
 
 
 class RefusalLog:

@@ -173,12 +173,13 @@ class Methods:
                 pin = await self._local.pin(tool, request.who, principal=self.client.caller.principal)
             except InputError:  # there is no such tool; its call says so
                 pin = None
-        call = ServerCall(CALL, server, sent, request.params, request.who, tool, arguments, pin)
+        call = ServerCall(CALL, server, sent, request.params, request.who, tool, arguments, pin, scopes=request.scopes)
         await self.use_server(request, call)
 
     async def use(self, request: ClientRequest, server: str, kind: str, name: str, sent: Mapping[str, Any]) -> bool:
         """Answer a request about a resource or a prompt; return whether it may be used, and was."""
-        call = ServerCall(request.method, server, sent, request.params, request.who, used=(kind, name))
+        used, scopes = (kind, name), request.scopes
+        call = ServerCall(request.method, server, sent, request.params, request.who, used=used, scopes=scopes)
         return await self.use_server(request, call)
 
     async def use_resource(self, request: ClientRequest) -> str | None:
@@ -206,7 +207,8 @@ class Methods:
             server = (await self.catalog.owner(uri, view)).server if isinstance(uri, str) else None
             if server is None:
                 continue
-            call = ServerCall(request.method, server, {}, request.params, request.who, used=("resources", uri))
+            used, scopes = ("resources", uri), request.scopes
+            call = ServerCall(request.method, server, {}, request.params, request.who, used=used, scopes=scopes)
             if self._authorizer.allows_use(call):
                 kept.append(uri)
                 notifications.listened_for[uri] += 1

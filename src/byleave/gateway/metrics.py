@@ -23,7 +23,20 @@ DECISIONS = frozenset({"allow", "ask", "deny"})
 OUTCOMES = frozenset({"ok", "error", "failed", "timeout", "cancelled", "down", "refused", "limited"})
 # Why a request or a connection was refused before the policy was asked.
 REFUSALS = frozenset(
-    {"wrong_token", "no_token", "origin", "host", "proxy", "user", "agent", "rate", "calls", "sessions", "connections"}
+    {
+        "wrong_token",
+        "no_token",
+        "scope",
+        "origin",
+        "host",
+        "proxy",
+        "user",
+        "agent",
+        "rate",
+        "calls",
+        "sessions",
+        "connections",
+    }
     | {"malformed", "late", "too_large", "too_many"}
 )
 # Seconds. The first show what the gateway itself takes, the last what `call_timeout` is by default.

@@ -147,8 +147,8 @@ class QueueSink:
         self._queue.put(b"".join(parts))
         return True
 
-    async def answer(self, *_parts: bytes, status: int = 200) -> None:
-        raise AssertionError(f"nothing is answered here ({status})")
+    async def answer(self, *_parts: bytes, status: int = 200, scopes: tuple[str, ...] = ()) -> None:
+        raise AssertionError(f"nothing is answered here ({status}, {scopes})")
 
     def is_open(self) -> bool:
         return self._queue.is_open

@@ -41,7 +41,10 @@ _MOST_WAITING = 1000  # messages about one request that were not taken yet; more
 class ClientRequest:
     """A request of the client: where its answer goes, on whose behalf it is, and what it says about the client."""
 
-    __slots__ = ("_is_answered", "envelope", "headers", "id", "method", "params", "sink", "task", "who", "withdrawn")
+    __slots__ = (
+        *("_is_answered", "envelope", "headers", "id", "method", "params", "scopes", "sink", "task", "who"),
+        "withdrawn",
+    )
 
     def __init__(self, id_: bytes, method: str, params: ClientParams, sink: Sink, who: Who) -> None:
         self.id = id_
@@ -51,6 +54,7 @@ class ClientRequest:
         self.who = who
         self.envelope: RequestMeta | None = None  # of a stateless revision; None after a handshake
         self.headers: Mapping[str, str] = {}
+        self.scopes: frozenset[str] | None = None  # of the caller's token; None where it needs none
         self.task: asyncio.Task[Any] | None = None
         self._is_answered = False
         self.withdrawn = False  # the client has cancelled it
@@ -76,16 +80,21 @@ class ClientRequest:
         status = STATUS.get(number, 200) if self.envelope is not None else 200
         await self._answer(*error_parts(self.id, error), status=status)
 
+    async def need_scopes(self, error: bytes, scopes: tuple[str, ...]) -> None:
+        """Answer that a token with all of these scopes is needed: another one, or one at all."""
+        status = 403 if self.who.identity == "verified" else 401
+        await self._answer(*error_parts(self.id, error), status=status, scopes=scopes)
+
     async def server_error(self, error: Raw) -> None:
         """Answer with a server's error, and the status that its number has."""
         number = decoded(members_of(error).get("code", b"0"))
         await self.raw_error(error, number if type(number) is int else 0)
 
-    async def _answer(self, *parts: bytes, status: int = 200) -> None:
+    async def _answer(self, *parts: bytes, status: int = 200, scopes: tuple[str, ...] = ()) -> None:
         """Answer, if that was not done: whatever goes wrong afterwards, a request has one answer."""
         if not self._is_answered:
             self._is_answered = True
-            await self.sink.answer(*parts, status=status)
+            await self.sink.answer(*parts, status=status, scopes=scopes)
 
 
 def _completed(raw: Raw | bytes, method: str) -> bytes:

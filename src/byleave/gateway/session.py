@@ -149,6 +149,7 @@ class Session:
     async def _serve(self, said: ClientMessage, sink: Sink, context: MessageContext) -> None:
         caller = self.client.caller
         request = ClientRequest(said.id, said.method, said.params, sink, Who(caller.agent, caller.identity))
+        request.scopes = context.scopes
         self._count += 1
         self.used = monotonic()
         key = b"#%d" % self._count if self.client.is_shared else said.id  # clients that share may use the same ids

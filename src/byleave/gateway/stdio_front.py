@@ -58,9 +58,9 @@ class Lines:
                 self._break()
         return self._open
 
-    async def answer(self, *parts: bytes, status: int = 200) -> None:
+    async def answer(self, *parts: bytes, status: int = 200, scopes: tuple[str, ...] = ()) -> None:
         """Write the answer to a request."""
-        del status  # there is none on a pipe
+        del status, scopes  # there are none on a pipe
         await self.send(*parts)
 
     def is_open(self) -> bool:

@@ -11,11 +11,11 @@ import os
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from byleave.core.closed_places import ClosedPlaces
 from byleave.core.command_files import OPERATIONS
 from byleave.core.command_line import CommandLine, Redirection
 from byleave.core.fs_rules import FsTarget
 from byleave.core.match_context import MatchPart
+from byleave.core.place_access import closed_places
 from byleave.core.selection import Selection
 from byleave.policy.named_files import REPOSITORY_PARTS, FileFinder, makes_links, own_place
 from byleave.shell.knowledge.command_facts import CommandFacts
@@ -320,7 +320,7 @@ def with_covered(
     def look(place: FsTarget, kind: str, file: NamedFile) -> Covered:
         key = (place.canonical, kind, file.kinds, file.skips, agent)
         if key not in looked:
-            closed = ClosedPlaces(policy, kind, root=root.path, agent=agent, operation=OPERATIONS[kind])
+            closed = closed_places(policy, (kind,), root.path, agent, OPERATIONS[kind])
             elsewhere = place.relative is None and not closed.begin(place.canonical)
             seconds = min(LONGEST_ELSEWHERE if elsewhere else LONGEST, max(end - monotonic(), 0.0))
             selection = Selection(" ".join([f"*{ending}" for ending in file.kinds])) if file.kinds else None

@@ -65,9 +65,10 @@ if TYPE_CHECKING:
     from byleave.core.env_rules import EnvRule
     from byleave.core.fs_rules import FsTarget, RefusedPath
     from byleave.policy.compile_access import ExternalRule
+    from byleave.policy.gateway_settings import GatewaySettings
     from byleave.policy.layers import Layer
     from byleave.policy.normalize import At, Tree
-    from byleave.policy.servers import GatewaySettings, ServerConfig, ServerDescription
+    from byleave.policy.servers import ServerConfig, ServerDescription
 
 RUN_TOOL = "byleave-run"  # what `byleave run` runs where no tool is named: always in the sandbox
 _NOTHING: dict[str, Any] = {}
@@ -137,7 +138,7 @@ class Compiled(Record):
     @property
     def gateway(self) -> GatewaySettings:
         """How the gateway behaves."""
-        from byleave.policy.servers import GatewaySettings  # heavy: only what is compiled anew needs it
+        from byleave.policy.gateway_settings import GatewaySettings  # heavy: only what is compiled anew needs it
 
         settings: GatewaySettings = self.settings.get("gateway") or GatewaySettings()
         return settings
@@ -145,7 +146,8 @@ class Compiled(Record):
     @property
     def bound_agents(self) -> frozenset[str]:
         """The agents that prove who they are, so that a client cannot merely claim to be one."""
-        return frozenset(self.agent_tokens) | frozenset(self.agent_subjects)
+        named = [rule.agent for rule in self.gateway.identities]
+        return frozenset(self.agent_tokens) | frozenset(self.agent_subjects) | frozenset(named)
 
     def no_tool(self, name: str) -> InputError:
         """Return how it is said that no such tool is configured; one that waits for trust is there, after all."""
@@ -230,7 +232,7 @@ class _Compilation:
         given = [layer for layer in self._layers if layer.trusted and "gateway" in layer.tree]
         if not given:
             return None
-        from byleave.policy.servers import read_gateway  # heavy: only what is compiled anew needs it
+        from byleave.policy.gateway_settings import read_gateway  # heavy: only what is compiled anew needs it
 
         return read_gateway(given, self._context.root.path, self._context.home, self.problems)
 
@@ -308,8 +310,7 @@ class _Compilation:
                 alone = _known(own, known)
                 views.append(self._view("managed", alone, denies_only=True).replace(agents=self._agents([layer])))
         tokens, subjects = self._proofs(trusted)
-        if agents is not None:
-            self._warn_of_agents(agents)
+        self._warn_of_names(agents)
         for layer in self._layers:
             self.warnings.extend(layer.tree.get(LEFT_OUT, ()))
         confine = self._settings.get("shell", {}).get("confine")
@@ -346,13 +347,19 @@ class _Compilation:
         if not any("agents" in layer.tree for layer in trusted):
             return _NOTHING, _NOTHING
 
-        proofs = proofs_of(trusted, self._missing().default_agent, self.problems)
+        gateway = self._settings["gateway"]
+        has_words = gateway is None or gateway.jwt is not None or not gateway.issuers
+        proofs = proofs_of(trusted, self._missing().default_agent, self.problems, has_words=has_words)
         return proofs.tokens, proofs.subjects
 
-    def _warn_of_agents(self, agents: Agents) -> None:
+    def _warn_of_names(self, agents: Agents | None) -> None:
+        """Warn of servers that are named, and configured nowhere."""
         servers = frozenset(name for layer in self._layers for name in layer.tree.get("servers", ()))
         named = servers | {LOCAL} if servers else servers
-        self.warnings.extend(agent_warnings(agents, self._missing(), named))
+        if agents is not None:
+            self.warnings.extend(agent_warnings(agents, self._missing(), named))
+        if self._settings["gateway"] is not None:
+            self.warnings.extend(self._settings["gateway"].warnings(named))
 
     def _directory(self, path: str) -> str | None:
         """Resolve a directory that a rule names, and remember it: it is looked at again while the policy is in use."""

@@ -87,10 +87,13 @@ def _entries(merged: Patch) -> tuple[ListEntry, ...]:
     return tuple(ListEntry(item.tree["name"], item.layer.source(item.tree[LINE])) for item in merged.items)
 
 
-def proofs_of(layers: Iterable[Layer], default: str | None, problems: Problems) -> AgentTokens:
+def proofs_of(
+    layers: Iterable[Layer], default: str | None, problems: Problems, *, has_words: bool = True
+) -> AgentTokens:
     """Return the tokens and JWT subjects of the trusted layers; of each agent the strongest layer that has some.
 
     A client that names no agent counts as the `default` agent, which therefore can have no proof of its own.
+    `has_words`: the words of `jwt` may be read; those of `[[gateway.issuers]]` alone are not, or any could say them.
     """
     tokens: dict[str, tuple[str, ...]] = {}
     subjects: dict[str, tuple[str, ...]] = {}
@@ -102,6 +105,10 @@ def proofs_of(layers: Iterable[Layer], default: str | None, problems: Problems) 
                 if name in (default, DEFAULT):
                     problem = f"{quoted(name)} stands for every agent that has no name, so it cannot have a {key}"
                     problems.add(layer, problem, hint="give it to a named agent", at=("agents", name, key))
+                if key == "jwt" and not has_words:
+                    problem = "this is read in tokens of [gateway.jwt] only, which is not there"
+                    hint = f"write [[gateway.identities]] with match, and agent = {quoted(name)}"
+                    problems.add(layer, problem, hint=hint, at=("agents", name, key))
                 words = tuple(word.removeprefix("sha256:") for word in agent[key])
                 for other in (other for other in known if other != name and set(known[other]) & set(words)):
                     problem = f"{quoted(other)} has the same {key}, so the two agents could not be distinguished"

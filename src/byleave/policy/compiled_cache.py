@@ -57,6 +57,8 @@ def compile_or_recall(layers: Sequence[Layer], context: CompileContext, mounts: 
 def keep(layers: Sequence[Layer], context: CompileContext, mounts: Mounts) -> CompiledPolicy | None:
     """Compile these layers, and keep the policy; one of the same workspace and files takes the place of the other.
 
+    A layer that comes from no file is another one for each tool that it speaks of.
+
     Return a policy to ask questions, None if none is kept. It shares the rules with the one that is kept, and what the
     rules alone answer is known to both from then on. What it finds on the disk, it finds for itself.
     """
@@ -64,14 +66,16 @@ def keep(layers: Sequence[Layer], context: CompileContext, mounts: Mounts) -> Co
         return None
     own = context.own_places(layers)
     made = _Kept(context.root.path, context.homes, tuple(layers), mounts, own, compile_layers(layers, context))
-    files = [layer.path for layer in layers]
+    files = _sources(layers)
     _kept[:] = [
-        kept
-        for kept in _kept
-        if kept.root != made.root or kept.homes != made.homes or [layer.path for layer in kept.layers] != files
+        kept for kept in _kept if kept.root != made.root or kept.homes != made.homes or _sources(kept.layers) != files
     ][-_MOST + 1 :]
     _kept.append(made)
     return made.compiled.policy.replace(protected=compile_layers(layers, context).policy.protected)
+
+
+def _sources(layers: Sequence[Layer]) -> list[str | list[str]]:
+    return [layer.path or list(layer.tree.get("tools", ())) for layer in layers]
 
 
 def _has_changed(kept: _Kept, context: CompileContext) -> bool:

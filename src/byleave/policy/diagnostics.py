@@ -7,7 +7,6 @@ compiler what a value cannot mean (a path, a host, a pattern).
 
 from __future__ import annotations
 
-import difflib
 import re
 from functools import cache
 from itertools import islice
@@ -20,7 +19,7 @@ from msgspec import Struct
 from byleave.errors import ConfigError
 from byleave.policy.rule_types import Merge
 from byleave.policy.schema_types import NOT_YET, ConfigFile
-from byleave.text import quoted, sentence_list, shown
+from byleave.text import nearest_word, quoted, sentence_list, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -261,9 +260,8 @@ def _nearest(word: str, known: tuple[str, ...]) -> str | None:
     if len(word) > _LONGEST_KEY:
         return None
     folded = word.lower().replace("-", "_")
-    near = difflib.get_close_matches(folded, known, n=1)
-    longer = [name for name in known if name.startswith(f"{folded}_")]
-    return next(iter(near + longer), None)
+    longer = (name for name in known if name.startswith(f"{folded}_"))
+    return nearest_word(folded, known) or next(longer, None)
 
 
 @cache

@@ -80,7 +80,22 @@ _HOOK_SETTINGS = (
 
 def hook_settings(user: str) -> tuple[str, ...]:
     """Return where the agents' own hook settings really are; none for a `user` without a home directory."""
-    return tuple([real_path(os.path.join(user, name)) for name in _HOOK_SETTINGS]) if user else ()
+    if not user:
+        return ()
+    home = real_path(user)
+    return tuple([_real_place(home, name) for name in _HOOK_SETTINGS])
+
+
+def _real_place(home: str, name: str) -> str:
+    """Return where a name below a real directory leads: of most agents there is nothing, which one look shows."""
+    place = os.path.join(home, name)
+    try:
+        os.lstat(os.path.join(home, name.partition("/")[0]))
+    except FileNotFoundError:
+        return place
+    except (OSError, ValueError):  # `real_path` says what becomes of it
+        pass
+    return real_path(place)
 
 
 def real_path(path: str) -> str:

@@ -94,26 +94,65 @@ class AgentTable(ConfigTable):
     ] = UNSET
 
 
-class JwtTable(ConfigTable):
-    """Which JSON Web Tokens say who is calling. `exp` and `aud` are always required."""
+class IssuerTable(ConfigTable):
+    """Whose JSON Web Tokens say who is calling. `exp` and `aud` are always required."""
 
     issuer: Annotated[str, Meta(description="What `iss` must be.", examples=["https://id.example.com"])]
-    audience: Annotated[str | list[str], Meta(description="What `aud` must hold: this gateway.", examples=["byleave"])]
+    audience: Annotated[
+        str | list[str] | UnsetType,
+        Meta(description="What `aud` must hold: this gateway (default: public_url).", examples=["byleave"]),
+    ] = UNSET
     jwks: Annotated[
-        str,
+        str | UnsetType,
         Meta(
-            description="The keys: a file, or a URL (https, and not in a project's file).",
+            description="The keys: a file, or a URL (https, and not in a project's file). Default: where the issuer's "
+            "metadata says (RFC 8414, OpenID Connect Discovery).",
             examples=["keys.json", "https://id.example.com/jwks.json"],
         ),
-    ]
+    ] = UNSET
     agent_claim: Annotated[
-        str | UnsetType, Meta(description="The claim that names the agent (default: sub).", examples=["sub"])
+        str | UnsetType,
+        Meta(
+            description="The claim that names the agent (default: sub in gateway.jwt; in gateway.issuers none: only "
+            "gateway.identities say which agent a token means).",
+            examples=["sub"],
+        ),
     ] = UNSET
     algorithms: Annotated[
         list[Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]]
         | UnsetType,
         Meta(description="Accepted signatures; asymmetric ones only (default: all of them).", examples=[["ES256"]]),
     ] = UNSET
+
+
+class IdentityTable(ConfigTable):
+    """Which agent a JSON Web Token means, by its claims. The first that matches counts."""
+
+    match: Annotated[
+        dict[str, str | bool],
+        Meta(
+            description="Claims that the token must have, all of them: by name or path (realm_access.roles), each with "
+            "a text, a glob, or true or false. A list matches if it holds the value. iss is one of the issuers.",
+            examples=[{"iss": "https://id.example.com", "groups": "builders"}],
+        ),
+    ]
+    agent: Annotated[str, Meta(description="The agent that it means, which no caller can merely claim to be.")]
+
+
+class ScopeTable(ConfigTable):
+    """What a JSON Web Token must hold a scope for."""
+
+    servers: Annotated[
+        list[str] | UnsetType,
+        Meta(description="MCP servers with all they have, by name or glob.", examples=[["postgres"]]),
+    ] = UNSET
+    tools: Annotated[
+        dict[str, list[str]] | UnsetType,
+        Meta(description="Tools by server, each by name or glob.", examples=[{"github": ["create_*", "delete_*"]}]),
+    ] = UNSET
+    all: Annotated[bool | UnsetType, Meta(description="Every request needs it; alone, without servers and tools.")] = (
+        UNSET
+    )
 
 
 _Size = Annotated[int, Meta(ge=1, le=LARGEST)] | str | UnsetType
@@ -226,10 +265,38 @@ class GatewayTable(ConfigTable):
     rate: Annotated[
         _Count, Meta(description="Calls of one agent in a minute (default: any number).", examples=[600])
     ] = UNSET
-    jwt: Annotated[
-        JwtTable | UnsetType,
+    public_url: Annotated[
+        str | UnsetType,
         Meta(
-            description="Which JSON Web Tokens say who is calling.",
+            description="The URL by which clients reach the gateway: the resource that tokens are for.",
+            examples=["https://mcp.example.com/mcp"],
+        ),
+    ] = UNSET
+    jwt: Annotated[
+        IssuerTable | UnsetType,
+        Meta(
+            description="Whose JSON Web Tokens say who is calling; they may name agents by the words of agents.*.jwt.",
             examples=[{"issuer": "https://id.example.com", "audience": "byleave", "jwks": "keys.json"}],
+        ),
+    ] = UNSET
+    issuers: Annotated[
+        list[IssuerTable] | UnsetType,
+        Meta(
+            description="Further issuers of tokens, each with keys of its own.",
+            examples=[[{"issuer": "https://id.example.com"}]],
+        ),
+    ] = UNSET
+    identities: Annotated[
+        list[IdentityTable] | UnsetType,
+        Meta(
+            description="Which agents tokens mean, by their claims; the first that matches counts.",
+            examples=[[{"match": {"groups": "builders"}, "agent": "builder"}]],
+        ),
+    ] = UNSET
+    scopes: Annotated[
+        dict[str, ScopeTable] | UnsetType,
+        Meta(
+            description="What a token must hold a scope for.",
+            examples=[{"tools:write": {"tools": {"github": ["create_*"]}}}],
         ),
     ] = UNSET

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from byleave.core.action import CommandAction, FileAction, MoveAction, SearchAction, parse_action
 from byleave.core.calls import could_call, could_use, decide_use
-from byleave.core.closed_places import ClosedPlaces
 from byleave.core.decide import decide
 from byleave.core.decision import BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.core.file_decision import with_grants
 from byleave.core.fs_rules import FsTarget, RefusedPath, is_under
 from byleave.core.paths import collapse
+from byleave.core.place_access import closed_places
 from byleave.core.search import SearchedFiles
 from byleave.core.selection import selection_of
 from byleave.record import Record
@@ -173,7 +173,7 @@ class LivePolicy:
             return None
 
         root, policy = self.root, self.compiled.policy
-        closed = ClosedPlaces(policy, "read", root=root.path, agent=action.agent, operation="search")
+        closed = closed_places(policy, ("read",), root.path, action.agent, "search")
         if not closed:
             return None
         selection = selection_of(action.glob)

@@ -76,11 +76,23 @@ class Workspace:
         self.approvals.refresh()
         return keep(_LayerSource(self, (), session, extra).read(None), self._context, self._approved_mounts)
 
-    def compile_tree(self, tree: Mapping[str, Any]) -> LivePolicy:
-        """Return the policy of one tree alone: no other layer has a say."""
+    def warm_tree(self, tree: Mapping[str, Any]) -> CompiledPolicy | None:
+        """Do the same with the policy of one tree alone."""
+        self.approvals.refresh()
+        return keep([inline_layer(tree)], self._context, self._approved_mounts)
+
+    def compile_tree(self, tree: Mapping[str, Any], *, is_usual: bool = False) -> LivePolicy:
+        """Return the policy of one tree alone: no other layer has a say.
+
+        A tree that `is_usual`, and JSON, comes with every call of a tool: the service compiles it ahead of the next.
+        """
         source = _TreeSource(self, tree)
         known = source.stamp()
-        return LivePolicy(source.compile_again(None), self.root, source, home=self.homes.user, known=known)
+        before = misses[0]
+        compiled = source.compile_again(None)
+        if is_usual and misses[0] != before and len(_loads) < _MOST_LOADS:
+            _loads.append(PolicyLoad(self.root.path, _named(self.homes), tree=tree))
+        return LivePolicy(compiled, self.root, source, home=self.homes.user, known=known)
 
     def load_as_written(self, *, files: Sequence[str] = (), session: str = "default") -> LivePolicy:
         """Return the policy of the layers that are here, as if the user trusted the project's files.
@@ -232,12 +244,16 @@ class _TreeSource:
 
 
 class PolicyLoad(Record):
-    """A load whose policy had to be compiled; `tool` is the one that a layer was made up for, if there was any."""
+    """A load whose policy had to be compiled; `tool` is the one that a layer was made up for, if there was any.
+
+    With a `tree`, it is the policy of that tree alone.
+    """
 
     root: str
     homes: tuple[str, ...]
-    session: str
-    tool: str
+    session: str = ""
+    tool: str = ""
+    tree: Mapping[str, Any] | None = None
 
 
 def made_up_layers(tool: str) -> list[Layer]:
@@ -255,9 +271,11 @@ def _note_load(workspace: Workspace, session: str, extra: Sequence[Layer]) -> No
     tool = next((name for name in made_up if list(extra) == made_up_layers(name)), None)
     if tool is None:
         return
-    homes = workspace.homes
-    named = (homes.config, homes.state, homes.memory, homes.managed, homes.user)
-    _loads.append(PolicyLoad(workspace.root.path, named, session, tool))
+    _loads.append(PolicyLoad(workspace.root.path, _named(workspace.homes), session, tool))
+
+
+def _named(homes: UserDirs) -> tuple[str, ...]:
+    return homes.config, homes.state, homes.memory, homes.managed, homes.user
 
 
 def take_loads() -> list[PolicyLoad]:

@@ -49,6 +49,7 @@ from byleave.service.protocol import (
     BadRequestError,
     read_request,
 )
+from byleave.toolhost.process import make_room_for_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -176,9 +177,14 @@ class Worker:
         """Compile the policy that a request had to compile, so that the next one finds it."""
         try:
             workspace = Workspace(load["root"], homes=UserDirs(*load["homes"]))
-            policy = workspace.warm(session=load["session"], extra=made_up_layers(load["tool"]))
-            if policy is not None and load["tool"]:
-                rehearse_plan(policy, load["tool"], workspace.root.path)
+            if load["tree"] is not None:
+                policy, tools = workspace.warm_tree(load["tree"]), list(load["tree"].get("tools", ()))
+            else:
+                policy = workspace.warm(session=load["session"], extra=made_up_layers(load["tool"]))
+                tools = [load["tool"]] if load["tool"] else []
+            if policy is not None:
+                for tool in tools:
+                    rehearse_plan(policy, tool, workspace.root.path)
         except Exception:  # noqa: BLE001 -- what is wrong with the files is for the request that needs them
             return
         _settle()
@@ -293,6 +299,7 @@ class _ServedProcess:
             gc.enable()  # it may take long
             self._report(_RUNS)
             use_search_once()
+            make_room_for_descriptors()
             front.follow()
         try:
             code = self._answer(by_hook, list(words))
@@ -309,9 +316,9 @@ class _ServedProcess:
     def done(self) -> None:
         """Report to the worker that the answer is out, and what had to be compiled or tried out for it."""
         for load in take_loads():
-            described = json.dumps(
-                {"root": load.root, "homes": load.homes, "session": load.session, "tool": load.tool}
-            ).encode("utf-8", "surrogatepass")
+            described = json.dumps({name: getattr(load, name) for name in load.field_names()}).encode(
+                "utf-8", "surrogatepass"
+            )
             if len(described) < _LARGEST_NOTICE:
                 self._notify_worker(_LOADED + described)
         for tried in take_tried():

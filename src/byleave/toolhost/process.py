@@ -11,6 +11,7 @@ until it ends, or has to be ended.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import sys
@@ -50,7 +51,21 @@ if TYPE_CHECKING:
     from byleave.toolhost.deadline import Deadline
 
 
+_MANY_DESCRIPTORS = 200  # more than a call has open at one time
 _LAST_BREATH = 1.0  # seconds that a process may take to end after its output has
+
+
+def make_room_for_descriptors() -> None:
+    """Have the kernel make this process's table of descriptors as large as a call needs it, before there are threads.
+
+    Where threads share the table, the kernel waits for all processors before it enlarges it: some 15 ms.
+    """
+    with suppress(OSError):  # fewer are allowed: then the table stays as it is
+        descriptor = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.close(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _MANY_DESCRIPTORS))
+        finally:
+            os.close(descriptor)
 
 
 class ToolProcess:
@@ -290,7 +305,9 @@ class ToolSandboxes:
         with self._one_at_a_time:
             if "access" not in self._made:
                 options = SandboxOptions(
-                    limits=self._tool.limits, shown=self._program_files(self._policy), releases_between=True
+                    limits=self._tool.limits,
+                    shown=self._program_files(self._policy, self._files()),
+                    releases_between=True,
                 )
                 self._made["access"] = Confinement(self._workspace, self._policy, self._tool.name, options)
             return self._made["access"]
@@ -304,7 +321,8 @@ class ToolSandboxes:
             return self._made["reading"]
 
     def _own(self) -> Confinement:
-        return self._of_files([{"path": "."}, *self._named_files()])
+        files = self._files()
+        return self._of_files([{"path": "."}, *self._named_files(files)], files)
 
     def _reading_tool(self) -> Confinement:
         table = self._policy.compiled.policy.tool(self._tool.name).access.fs
@@ -313,33 +331,35 @@ class ToolSandboxes:
             for rule in getattr(table, "rules", ())
             if not rule.external
         ]
-        return self._of_files(rules or [{"path": "."}])
+        return self._of_files(rules or [{"path": "."}], self._files())
 
-    def _of_files(self, files: list[dict[str, Any]]) -> Confinement:
-        """Return a confinement to these files alone: no network, and the variables that are handed over."""
+    def _of_files(self, rules: list[dict[str, Any]], named: CommandFiles) -> Confinement:
+        """Return a confinement to files by these rules alone: no network, and the variables that are handed over."""
         listed = self._policy.compiled.settings.get("sandbox", {})
         # What every sandbox may write, this one may not: it changes nothing but by request, or nothing at all.
         readable = [*listed.get("read", ()), *listed.get("write", ())]
-        name = repr((files, readable))  # looked up anew at every start: links and rules may have changed
+        name = repr((rules, readable))  # looked up anew at every start: links and rules may have changed
         with self._one_at_a_time:
             if name not in self._made:
-                tool = {"source": "local", "runtime": "stdio", "access": {"fs": files}}
+                tool = {"source": "local", "runtime": "stdio", "access": {"fs": rules}}
                 defaults = dict(self._policy.compiled.settings.get("defaults", {}))
-                tree = {"defaults": defaults, "sandbox": {"read": readable}, "tools": {self._tool.name: tool}}
-                policy = self._workspace.compile_tree(tree)
+                tree: dict[str, Any] = {"defaults": defaults, "tools": {self._tool.name: tool}}
+                if readable:
+                    tree["sandbox"] = {"read": readable}
+                policy = self._workspace.compile_tree(tree, is_usual=not readable)  # with that table none is kept
                 options = SandboxOptions(
-                    limits=self._tool.limits, shown=self._program_files(policy), reserves_names=False
+                    limits=self._tool.limits, shown=self._program_files(policy, named), reserves_names=False
                 )
                 self._made[name] = Confinement(self._workspace, policy, self._tool.name, options)
             return self._made[name]
 
-    def _program_files(self, policy: LivePolicy) -> tuple[str, ...]:
+    def _program_files(self, policy: LivePolicy, files: CommandFiles) -> tuple[str, ...]:
         """Return the files that the command names and `policy` does not let the tool read; byleave for its own."""
         shown = []
         if (self._tool.settings.get("command") or [""])[0] == OWN_TOOLS:  # it may lie elsewhere than the interpreter
             shown.append(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-        shown += self._files().outside()
-        for rule in self._named_files():  # what may be read anyhow is left as it is: it may be written, too
+        shown += files.outside()
+        for rule in self._named_files(files):  # what may be read anyhow is left as it is: it may be written, too
             if policy.decide(FileAction("read", rule["path"], self._tool.name)).decision is not ALLOW:
                 shown.append(os.path.join(self._workspace.root.path, rule["path"]))
         return tuple(shown)
@@ -347,9 +367,8 @@ class ToolSandboxes:
     def _files(self) -> CommandFiles:
         return CommandFiles(self._workspace, self._policy, self.command())
 
-    def _named_files(self) -> Iterator[dict[str, Any]]:
+    def _named_files(self, files: CommandFiles) -> Iterator[dict[str, Any]]:
         """Yield rules for the files of the workspace that the command names, and for an interpreter's own packages."""
-        files = self._files()
         environment = files.environment()
         for path in (*([environment] if environment is not None else []), *files.inside()):
             yield {"path": self._workspace.root.relative(path), **_READS}

@@ -14,7 +14,7 @@ from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from byleave.core.closed_places import Covered, CoveredPlace, is_whole, without_opened
+from byleave.core.closed_places import Covered, CoveredPlace, is_whole
 from byleave.core.fs_rules import FsTarget, is_under
 from byleave.record import Record
 
@@ -115,8 +115,8 @@ class _Walk:
                 continue
             child = _Directory(path, f"{directory.real.rstrip('/')}/{name}", progress)
             if self._looks_into(child, is_directory=entry.is_dir(follow_symlinks=False)):
-                left = without_opened(progress, name)
-                if left == progress or self._root.relative(child.real) is None:
+                left = self._closed.without_opened(progress, name)
+                if left is progress or self._root.relative(child.real) is None:
                     yield child
                 elif left or self._links:
                     yield child.replace(progress=left)

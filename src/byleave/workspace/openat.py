@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 import sys
+from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ HOLD = _O_PATH | os.O_CLOEXEC if _O_PATH else OPEN_FILE
 HOLD_DIRECTORY = HOLD | os.O_DIRECTORY
 
 
+_OPEN_HOW = Struct("=QQQ")  # linux/openat2.h: flags, mode, resolve
+
+
 class _Openat2:
     """The kernel resolves the whole path at once, and refuses every link and every way out (Linux 5.6)."""
 
@@ -42,8 +46,7 @@ class _Openat2:
         self._syscall: Callable[..., int] | None = None
 
     def __call__(self, directory: int, relative: str, flags: int, mode: int = 0, /) -> int:
-        how = (flags, mode if flags & os.O_CREAT else 0, self.RESOLVE)  # struct open_how: three u64
-        packed = b"".join([number.to_bytes(8, sys.byteorder) for number in how])
+        packed = _OPEN_HOW.pack(flags, mode if flags & os.O_CREAT else 0, self.RESOLVE)
         arguments = (self.NUMBER, directory, os.fsencode(relative), packed, len(packed))
         for _ in range(self.ATTEMPTS - 1):
             try:

@@ -48,6 +48,7 @@ _KNOWN_FLAGS = (
     | (os.O_SYNC | os.O_DSYNC)
 )
 
+_NO_NAMES = frozenset({"", ".", ".."})
 _ATTEMPTS = 3  # a file may come or go between two looks at its name, but not for ever
 
 _CHANGED = "changed after the decision: a symbolic link stands in it now"
@@ -334,7 +335,7 @@ class _PathErrors:
 
 def _checked(relative: str) -> str:
     """Return `relative` if it is canonical: "." or names without "", "." and ".." among them."""
-    if relative != "." and not {"", ".", ".."}.isdisjoint(relative.split("/")):
+    if relative != "." and not _NO_NAMES.isdisjoint(relative.split("/")):
         raise UnsafePathError(f"{quoted(relative)} is not a canonical path", hint="resolve it first")
     try:
         usable = b"\0" not in os.fsencode(relative)

@@ -56,13 +56,14 @@ STEPS = (
     "hide",
     "notes",
     "notify",
+    "network",
 )
 # Kinds of places: the launcher refuses to act on one that has become something else.
 DIRECTORY, OTHER, LINKED, ITSELF = 0, 1, 2, 3  # LINKED: followed if it is a link; ITSELF: the link
 IF_THERE = 4  # beside the kind of a place that is granted: it may have gone meanwhile
 
-_NUMBERS = {name: place for place, name in enumerate(STEPS)}
 _WORD = Struct("=Q").pack
+_WORDS = {name: _WORD(place) for place, name in enumerate(STEPS)}
 
 
 def step(name: str, *fields: Field | str) -> Step:
@@ -72,10 +73,14 @@ def step(name: str, *fields: Field | str) -> Step:
 
 def write_program(steps: Iterable[Step]) -> bytes:
     """Return the steps as the launcher reads them."""
-    parts = []
+    parts: list[bytes] = []
     for name, fields in steps:
-        parts.append(_WORD(_NUMBERS[name]))
-        parts.extend([_field(field) for field in fields])
+        parts.append(_WORDS[name])
+        for field in fields:
+            if isinstance(field, bytes):
+                parts += (_WORD(len(field)), field, b"\0")
+            else:
+                parts.append(_field(field))
     return b"".join(parts)
 
 

@@ -200,6 +200,7 @@ _WRITING: dict[str, tuple[int | None, int | None]] = {
 _LISTING: dict[str, tuple[int | None, int | None]] = {"getdents64": (217, 61)}  # native/listing.c reads them
 MARK = 0x6200  # reported with a trap, and with it the error: native/trace.c knows by it that the refusal is ours
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _JUMP, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x05, 0x54
+_FARTHEST = 255  # instructions that a comparison can skip
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; each argument's low half comes first
 
 
@@ -297,14 +298,36 @@ def _watch(call: SystemCall, row: int) -> list[bytes]:
 
 
 def _search(table: Sequence[tuple[int, list[bytes]]]) -> list[bytes]:
-    """Return code that finds a call by halves: the kernel walks the program once for every call that there is."""
-    if len(table) == 1:
-        ((number, code),) = table
-        return [_code(_EQUAL, number, 0, len(code)), *code, _allow()]
-    middle = len(table) // 2
-    below, above = _search(table[:middle]), _search(table[middle:])
-    jump = [_code(_AT_LEAST, table[middle][0], 0, 1), _code(_JUMP, len(below))]
-    return [*jump, *below, *above]
+    """Return code that finds a call by halves: the kernel walks the program once for every call that there is.
+
+    The kernel translates the program for every program that is started, so the shorter the better.
+    """
+    return _halves(_ranges(table))
+
+
+def _ranges(table: Sequence[tuple[int, list[bytes]]]) -> list[tuple[int, int, list[bytes]]]:
+    """Return the same with one row for numbers that follow each other and are treated alike: first, last, code."""
+    found: list[tuple[int, int, list[bytes]]] = []
+    for number, code in table:
+        if found and found[-1][1] == number - 1 and found[-1][2] == code:
+            found[-1] = (found[-1][0], number, code)
+        else:
+            found.append((number, number, code))
+    return found
+
+
+def _halves(rows: Sequence[tuple[int, int, list[bytes]]]) -> list[bytes]:
+    if len(rows) == 1:
+        ((first, last, code),) = rows
+        if first == last:
+            return [_code(_EQUAL, first, 0, len(code)), *code, _allow()]
+        return [_code(_AT_LEAST, first, 0, len(code) + 1), _code(_AT_LEAST, last + 1, len(code), 0), *code, _allow()]
+    middle = len(rows) // 2
+    below, above = _halves(rows[:middle]), _halves(rows[middle:])
+    first = rows[middle][0]
+    if len(below) <= _FARTHEST:
+        return [_code(_AT_LEAST, first, len(below), 0), *below, *above]
+    return [_code(_AT_LEAST, first, 0, 1), _code(_JUMP, len(below)), *below, *above]
 
 
 def _refusals(options: FilterOptions) -> list[tuple[str, list[bytes]]]:

@@ -364,7 +364,7 @@ def outer_steps(plan: SandboxPlan, arrangement: Arrangement, host: MachineFacts)
     """Yield what builds the view and makes it the root, and lets the program come into being."""
     if plan.session:
         yield step("join")
-    yield _namespaces(host, _NAMESPACES & ~_NET_NAMESPACE if plan.session else _NAMESPACES)
+    yield _namespaces(host, _NAMESPACES & ~_NET_NAMESPACE, 0 if plan.session else _NET_NAMESPACE)
     yield step("fork")
     size = [f"size={plan.limits.memory}"] if plan.limits.memory is not None else []
     yield step("root", _staging(plan, host), _options("mode=0755", *size))
@@ -381,14 +381,14 @@ def outer_steps(plan: SandboxPlan, arrangement: Arrangement, host: MachineFacts)
     yield from _devices()
     yield from _kernel_files(host)
     yield step("hostname", "sandbox")
-    if not plan.session:  # the network of a session is ready, and a run's proxy has its socket in it
-        yield step("loopback")
-        if plan.network == PROXY:
-            yield step("listen", PROXY_PORT)
     if host.release >= _OWN_PID_MAX:
         # The limit on a user's processes does not count for root; this one counts for every user in there.
         processes = plan.limits.processes or USUAL_PROCESSES
         yield step("setting", "/proc/sys/kernel/pid_max", str(processes + _RESERVED_PIDS), 0)
+    if not plan.session:  # the network of a session is ready, and a run's proxy has its socket in it
+        yield step("network")  # with its loopback
+        if plan.network == PROXY:
+            yield step("listen", PROXY_PORT)
     yield step("pivot", NOSUID | NODEV | (0 if arrangement.executes else NOEXEC))
     yield from _guards(arrangement)
     for mount in arrangement.mounts:
@@ -409,14 +409,15 @@ def holder_steps(host: MachineFacts, memory: int | None) -> Iterator[Step]:
     yield step("hold")
 
 
-def _namespaces(host: MachineFacts, kinds: int) -> Step:
-    return step("namespaces", kinds, f"{host.uid} {host.uid} 1", f"{host.gid} {host.gid} 1", 0)
+def _namespaces(host: MachineFacts, kinds: int, meanwhile: int = 0) -> Step:
+    """Enter new namespaces of some kinds; others are made while the view is built, and entered by `network`."""
+    return step("namespaces", kinds | meanwhile << 32, f"{host.uid} {host.uid} 1", f"{host.gid} {host.gid} 1", 0)
 
 
 def _staging(plan: SandboxPlan, host: MachineFacts) -> str:
     """Return a directory of the host to build the view on: none that the view shows anything of."""
+    shown = [each.source or each.path for each in plan.places if each.kind != PRIVATE]
     for place in host.directories:
-        shown = [each.source or each.path for each in plan.places if each.kind != PRIVATE]
         if not any(is_under(path, place) or is_under(place, path) for path in shown):
             return place
     return host.directories[0]

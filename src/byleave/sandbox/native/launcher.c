@@ -111,17 +111,60 @@ static void write_file(const char *path, const char *content)
 	close(file);
 }
 
+/* A network of one's own takes the kernel as long as everything else that is set up. So the keeper makes it, while the
+ * init builds the view, and hands it over by this line. */
+static int made_meanwhile; /* what the keeper makes, until the init has it */
+static int network_line[2] = {-1, -1};
+
+/* The upper half of the flags is what the keeper makes meanwhile. */
 static void do_namespaces(struct program *at)
 {
 	uint64_t flags = number(at);
 	const char *uids = word(at), *gids = word(at);
 	int keeps_groups = (int)number(at);
 
-	must(unshare((int)flags), "namespaces", "");
+	made_meanwhile = (int)(flags >> 32);
+	must(unshare((int)(flags & 0xffffffff)), "namespaces", "");
 	if (!keeps_groups)
 		write_file("/proc/self/setgroups", "deny");
 	write_file("/proc/self/uid_map", uids);
 	write_file("/proc/self/gid_map", gids);
+}
+
+static void bring_up_loopback(void)
+{
+	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+	int any = must(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "loopback", "");
+
+	must(ioctl(any, SIOCSIFFLAGS, &request), "loopback", "");
+	close(any);
+}
+
+/* In the keeper. It ends if this fails, and the init with it. The kernel lets one process at a time change interfaces, also
+ * while it takes away the networks of earlier runs: that is waited for here as well. */
+static void make_network(void)
+{
+	must(unshare(made_meanwhile), "namespaces", "");
+	bring_up_loopback();
+	int network = must(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), "namespaces", "net");
+
+	must(send_descriptors(network_line[1], 'N', &network, 1), "namespaces", "net");
+	close(network);
+}
+
+/* In the init: enter the network that the keeper has made, with its loopback. A keeper that could not has said so. */
+static void do_network(struct program *at)
+{
+	int network;
+
+	(void)at;
+	if (network_line[0] < 0 || receive_descriptors(network_line[0], &network, 1) < 0)
+		_exit(NOT_SET_UP);
+	must((int)syscall(SYS_setns, network, made_meanwhile), "namespaces", "net");
+	close(network);
+	close(network_line[0]);
+	network_line[0] = -1;
+	made_meanwhile = 0;
 }
 
 static void do_join(struct program *at)
@@ -196,7 +239,7 @@ static int beginning_of(const char **path)
 	return view;
 }
 
-/* Keep hold of a directory that is about to be mounted at a path. */
+/* Keep hold of a directory that was mounted at a path. */
 static void pin(int tree, const char *path)
 {
 	struct stat found;
@@ -246,23 +289,42 @@ static void pin_again(void)
 	pinned = count;
 }
 
-/* Open the directory that holds `path` in the view, and point `name` at the last name; -1 if there is none. */
+/* The directory of the view that was looked up last: most steps are about names in the same few directories. It stays
+ * open until another one is looked up. */
+static struct {
+	char path[PATH_MAX];
+	int place;
+} last = {.place = -1};
+
+static void forget_parent(void)
+{
+	if (last.place >= 0)
+		close(last.place);
+	last.place = -1;
+}
+
+/* Find the directory that holds `path` in the view, and point `name` at the last name; -1 if there is none. It is not for
+ * the caller to close. What the runs of a session share is looked up each time. */
 static int find_parent(const char *path, const char **name)
 {
-	char parent[PATH_MAX];
 	const char *slash = strrchr(path, '/');
+	size_t length = (size_t)(slash - path);
 
 	*name = slash + 1;
-	if ((size_t)(slash - path) >= sizeof parent) {
+	if (length >= sizeof last.path) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
-	memcpy(parent, path, (size_t)(slash - path));
-	parent[slash - path] = 0;
-	return open_within(parent, O_PATH | O_NOFOLLOW | O_DIRECTORY);
+	if (last.place >= 0 && rest_of(path, last.path) == slash && !(shared_at && rest_of(path, shared_at)))
+		return last.place;
+	forget_parent();
+	memcpy(last.path, path, length);
+	last.path[length] = 0;
+	last.place = open_within(last.path, O_PATH | O_NOFOLLOW | O_DIRECTORY);
+	return last.place;
 }
 
-static int open_parent(const char *path, const char **name)
+static int parent_of(const char *path, const char **name)
 {
 	return must(find_parent(path, name), "view", path);
 }
@@ -331,9 +393,15 @@ static void do_root(struct program *at)
  * it is. Every name is looked up in the directory that was opened before it, and none of them through a link. */
 static void make_directory(const char *path, mode_t mode)
 {
-	const char *below = path;
-	int root = beginning_of(&below), at = open_at(root, below, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH);
+	const char *below = path, *last_name;
+	int above = find_parent(path, &last_name);
+	mode_t before = umask(0);
 
+	if (above >= 0 && mkdirat(above, last_name, mode) == 0) {
+		umask(before);
+		return;
+	}
+	int root = beginning_of(&below), at = open_at(root, below, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH);
 	if (at < 0)
 		at = must(open_at(root, "/", O_PATH | O_DIRECTORY, BENEATH), "directory", path);
 	else
@@ -348,15 +416,14 @@ static void make_directory(const char *path, mode_t mode)
 		}
 		memcpy(one, name, (size_t)(end - name));
 		one[end - name] = 0;
-		mode_t before = umask(0);
 		if (mkdirat(at, one, *end ? 0755 : mode) < 0 && errno != EEXIST)
 			fail(NOT_SET_UP, "directory", path);
-		umask(before);
 		int next = must(open_at(at, one, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH), "directory", path);
 		close(at);
 		at = next;
 	}
 	close(at);
+	umask(before);
 }
 
 static void do_directory(struct program *at)
@@ -375,11 +442,10 @@ static int is_left_over(int result)
 static void do_link(struct program *at)
 {
 	const char *target = word(at), *path = word(at), *name;
-	int parent = open_parent(path, &name), made = symlinkat(target, parent, name);
+	int parent = parent_of(path, &name), made = symlinkat(target, parent, name);
 
 	if (!is_left_over(made))
 		must(made, "link", path);
-	close(parent);
 }
 
 static void do_file(struct program *at)
@@ -388,48 +454,42 @@ static void do_file(struct program *at)
 	mode_t mode = (mode_t)number(at);
 	size_t length;
 	const char *content = text(at, &length), *name;
-	int parent = open_parent(path, &name);
+	int parent = parent_of(path, &name);
 	int file = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
-	if (!length && is_left_over(file)) {
-		close(parent);
+	if (!length && is_left_over(file))
 		return;
-	}
 	must(file, "file", path);
 	if (length)
 		must((int)write(file, content, length), "file", path);
 	must(fchmod(file, mode), "file", path);
 	close(file);
-	close(parent);
 }
 
-/* Move a mount that is attached nowhere to an open place. */
-static int mounted(int tree, int where)
+/* Move a mount that is attached nowhere to a path of the view, which exists. If it is a link, it is not followed. */
+static int moved(int tree, const char *path)
 {
-	int done = -1;
+	const char *name;
+	int above = find_parent(path, &name);
 
-	if (where >= 0)
-		done = (int)syscall(SYS_move_mount, tree, "", where, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
-	int why = errno;
-	if (where >= 0)
-		close(where);
+	return above < 0 ? -1 : (int)syscall(SYS_move_mount, tree, "", above, name, MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+/* The same; then the mount is closed. */
+static int try_to_move(int tree, const char *path)
+{
+	int done = moved(tree, path), why = errno;
+
 	close(tree);
 	errno = why;
 	return done;
 }
 
-/* The same to a path of the view, which exists. If it is a link, it is not followed. */
-static int try_to_move(int tree, const char *path)
-{
-	return mounted(tree, open_view(path));
-}
-
 static void attach(int tree, uint64_t set, int recursive, const char *path)
 {
-	limited(tree, set, recursive, path);
-	int where = must(open_view(path), "place", path);
+	must(moved(limited(tree, set, recursive, path), path), "place", path);
 	pin(tree, path);
-	must(mounted(tree, where), "place", path);
+	close(tree);
 }
 
 /* Copy what an open place shows, as a mount that is attached nowhere yet. */
@@ -550,11 +610,16 @@ static void do_pivot(struct program *at)
 	uint64_t set = number(at);
 	struct mount_attr attributes = {.attr_set = set, .propagation = MS_PRIVATE};
 
+	if (made_meanwhile) { /* the plan has no step that enters it */
+		errno = EBADMSG;
+		fail(NOT_SET_UP, "namespaces", "net");
+	}
 	must((int)syscall(SYS_mount_setattr, view, "", AT_EMPTY_PATH, &attributes, sizeof attributes), "pivot", "");
 	must(fchdir(view), "pivot", "");
 	must((int)syscall(SYS_pivot_root, ".", "."), "pivot", "");
 	must(umount2(".", MNT_DETACH), "pivot", "");
 	must(chdir("/"), "pivot", "");
+	forget_parent();
 	close(host);
 	close(view);
 	host = view = -1;
@@ -642,8 +707,6 @@ static void watch_around(const char *path)
 	int above = find_parent(path, &name);
 	int directory = above < 0 ? -1 : open_at(above, ".", O_RDONLY | O_DIRECTORY, BENEATH);
 
-	if (above >= 0)
-		close(above);
 	if (directory < 0) {
 		if (!is_missing())
 			fail(NOT_SET_UP, "guard", path);
@@ -661,13 +724,12 @@ enum { OPEN, MOUNTED, GONE };
 static int state_of(const char *path)
 {
 	struct statx found;
-	int place = open_view(path);
+	const char *name;
+	int above = find_parent(path, &name);
 
-	if (place < 0)
+	if (above < 0 || syscall(SYS_statx, above, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &found) < 0)
 		return is_missing() ? GONE : OPEN;
-	int failed = (int)syscall(SYS_statx, place, "", AT_EMPTY_PATH, STATX_TYPE, &found);
-	close(place);
-	return failed == 0 && found.stx_attributes & STATX_ATTR_MOUNT_ROOT ? MOUNTED : OPEN;
+	return found.stx_attributes & STATX_ATTR_MOUNT_ROOT ? MOUNTED : OPEN;
 }
 
 static int is_empty(const char *path)
@@ -747,7 +809,6 @@ static void put_aside(const struct guard *guard)
 		fail(NOT_SET_UP, "guard", guard->path);
 	if (*guard->cover && mkdirat(above, name, 0755) < 0 && errno != EEXIST)
 		fail(NOT_SET_UP, "guard", guard->path);
-	close(above);
 }
 
 /* What may not be looked into is only covered: under another name it could be read. */
@@ -765,10 +826,12 @@ static void renew(void)
 
 	while (watching >= 0 && syscall(SYS_read, watching, news, sizeof news) > 0)
 		;
+	forget_parent(); /* which may be another one by now */
 	for (unsigned each = 0; each < guarded; each++) {
 		struct guard *guard = &guards[each];
 		int state = state_of(guard->path);
 		if (state == GONE) {
+			forget_parent();
 			watch_around(guard->path); /* the directory around it may be another one by now */
 			state = state_of(guard->path);
 		}
@@ -809,6 +872,15 @@ static void renew(void)
 			guard->made_anew = 0;
 		}
 	}
+	forget_parent();
+}
+
+/* Whether two paths are names in the same directory. */
+static int is_beside(const char *path, const char *other)
+{
+	while (*path && *path == *other)
+		path++, other++;
+	return !strchr(path, '/') && !strchr(other, '/');
 }
 
 /* Get news by a signal, which the init waits for anyway. */
@@ -817,7 +889,8 @@ static void do_watch(struct program *at)
 	(void)at;
 	view = must(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), "guard", "/");
 	for (unsigned each = 0; each < guarded; each++)
-		watch_around(guards[each].path);
+		if (!each || !is_beside(guards[each].path, guards[each - 1].path))
+			watch_around(guards[each].path);
 	renew(); /* of what was exchanged before we watched */
 }
 
@@ -826,6 +899,7 @@ static void do_detach(struct program *at)
 {
 	(void)at;
 	must(unshare(CLONE_NEWNS), "detach", "");
+	forget_parent();
 	host = must(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), "detach", "/");
 	view = must(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), "detach", "/");
 	pin_again();
@@ -835,12 +909,8 @@ static void do_detach(struct program *at)
 
 static void do_loopback(struct program *at)
 {
-	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-	int any = must(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "loopback", "");
-
 	(void)at;
-	must(ioctl(any, SIOCSIFFLAGS, &request), "loopback", "");
-	close(any);
+	bring_up_loopback();
 }
 
 /* Pass a descriptor to the process that started us. */
@@ -1196,9 +1266,19 @@ static void do_fork(struct program *at)
 	must(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "keeper", "");
 	int alive[2]; /* its writing end is the keeper's alone */
 	must(pipe2(alive, O_CLOEXEC), "keeper", "");
+	if (made_meanwhile)
+		must((int)syscall(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, network_line), "keeper", "");
 	pid_t init = forked();
-	if (init)
+	if (init) {
+		if (made_meanwhile) {
+			close(network_line[0]);
+			make_network();
+			close(network_line[1]);
+		}
 		keep(init);
+	}
+	if (made_meanwhile)
+		close(network_line[1]); /* so that we learn of a keeper that ends before it hands over anything */
 	must(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "init", "");
 	close(alive[1]);
 	struct pollfd keeper = {.fd = alive[0], .events = 0};
@@ -1293,6 +1373,7 @@ static void do_spawn(struct program *at)
 		if (leads_group)
 			must(setpgid(0, 0), "program", "");
 		/* What the init watches is open in the init: here it would count against the program's own limit. */
+		forget_parent();
 		must((int)syscall(SYS_close_range, LAST_OF_OURS + 1u, ~0u, 0), "program", "");
 		return;
 	}
@@ -1382,6 +1463,7 @@ static const struct {
 	{"shade", do_shade},           {"join", do_join},         {"lasting", do_lasting},
 	{"shared", do_shared},         {"adopt", do_adopt},       {"hold", do_hold},
 	{"hide", do_hide},             {"notes", do_notes},       {"notify", do_notify},
+	{"network", do_network},
 };
 
 /* Do the steps of a program, until one of them runs something else. Errors go out on a socket. */

@@ -60,9 +60,16 @@ int prepare_to_list(void)
 {
 	unsigned kept = 0;
 
-	for (unsigned each = 0; each < count; each++)
-		if (look_at(hidden[each].directory, &hidden[each].device, &hidden[each].number) == 0)
-			hidden[kept++] = hidden[each];
+	for (unsigned each = 0; each < count; each++) {
+		struct hidden *before = kept ? &hidden[kept - 1] : NULL;
+		if (before && !strcmp(before->directory, hidden[each].directory)) { /* most names are in the same one */
+			hidden[each].device = before->device;
+			hidden[each].number = before->number;
+		} else if (look_at(hidden[each].directory, &hidden[each].device, &hidden[each].number) < 0) {
+			continue;
+		}
+		hidden[kept++] = hidden[each];
+	}
 	count = kept;
 	return (count || is_noting()) && syscall(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line) == 0;
 }

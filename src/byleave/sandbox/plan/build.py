@@ -18,7 +18,7 @@ from byleave.core.fs_rules import CAPABILITIES, WRITES, FsTarget, is_under
 from byleave.core.place_access import closed_places
 from byleave.errors import SandboxError
 from byleave.sandbox import host
-from byleave.sandbox.plan.closed_files import cover_closed, too_much
+from byleave.sandbox.plan.closed_files import cover_closed, too_much, walk_ahead
 from byleave.sandbox.plan.filesystem_view import Eyes, TooMuchToCoverError, find_places
 from byleave.sandbox.plan.plan import (
     DIRECTORY,
@@ -158,15 +158,15 @@ def rehearse_plan(policy: CompiledPolicy, tool: str, root: str) -> None:
     def look_at_empty(path: str) -> str | None:
         return DIRECTORY if is_under(root, path) else None
 
-    def begin(closed: ClosedPlaces, start: str, _named: str) -> Covered:
-        closed.begin(start)
+    def begin(closed: ClosedPlaces, start: str, named: str) -> Covered:
+        walk_ahead(root, closed, start, named)
         return Covered()
 
     for look in (host.look, look_at_empty):
         find_places(policy, tool, root, Eyes(look, _no_files, host.follow, begin))
     _closed, closing = _closing(policy, root, None)
     for path in host.SYSTEM:
-        closing.begin(path)
+        walk_ahead(root, closing, path, path)
 
 
 def _closing(policy: CompiledPolicy, root: str, agent: str | None) -> tuple[dict[str, ClosedPlaces], ClosedPlaces]:

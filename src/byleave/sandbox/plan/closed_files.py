@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MOST_COVERED = 3000
 _MOST_ENTRIES = 2_000_000  # names that are looked at for them: some seconds
 _LONGEST_LOOK = 20.0  # seconds
+_MOST_AHEAD, _LONGEST_LOOK_AHEAD = 5000, 0.2  # names and seconds, of a look that only saves time later
 _MOST_COUNTED = 100_000  # of files that are only counted
 _MOST_NAMED = 3
 
@@ -46,6 +47,13 @@ def cover_closed(root: str, closed: ClosedPlaces, start: str, named: str, most: 
         seconds=_LONGEST_LOOK,
     )
     return found.replace(complete=False) if len(found.places) > most else found
+
+
+def walk_ahead(root: str, closed: ClosedPlaces, start: str, named: str) -> None:
+    """Look at some of what `cover_closed` looks at, so that the rules know what they say of the names there."""
+    covered_below(
+        Root(root), start, closed, named=named, links=False, most_entries=_MOST_AHEAD, seconds=_LONGEST_LOOK_AHEAD
+    )
 
 
 class PatternCount(Struct, frozen=True):

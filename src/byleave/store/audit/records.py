@@ -134,17 +134,17 @@ def load_fast_encoder() -> None:
     encoder = Encoder()
 
     def encode_plain(tree: Any) -> str:
-        """Return nothing where it writes what we do not: letters beyond ASCII, and null for what is no number."""
-        if not _is_plain(tree):  # it would find ways to write bytes and dates that are not ours
+        """Return nothing where it writes what we do not: letters beyond ASCII."""
+        if not _is_plain(tree):  # it would find ways to write bytes, dates and infinity that are not ours
             return ""
         raw = encoder.encode(tree)
-        return raw.decode() if raw.isascii() and b"null" not in raw and b"\x7f" not in raw else ""
+        return raw.decode() if raw.isascii() and b"\x7f" not in raw else ""
 
     _fast = encode_plain
 
 
 def _is_plain(tree: Any) -> bool:
-    """Whether a tree holds nothing but what JSON has."""
+    """Whether a tree holds nothing but what JSON has, which infinity and NaN are not."""
     waiting = [tree]
     for each in waiting:  # which grows meanwhile
         kind = type(each)
@@ -154,7 +154,7 @@ def _is_plain(tree: Any) -> bool:
             waiting += each.values()
         elif kind is list or kind is tuple:
             waiting += each
-        else:
+        elif kind is not float or each - each != 0:
             return False
         if len(waiting) > _MOST_LOOKED_AT:  # it may hold itself
             return False
@@ -162,7 +162,7 @@ def _is_plain(tree: Any) -> bool:
 
 
 _MOST_LOOKED_AT = 10_000  # values; what has more needs a closer look anyway
-_PLAIN = frozenset({str, int, float, bool, type(None)})
+_PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def _not_loaded(_tree: Any) -> str:
