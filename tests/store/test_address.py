@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from byleave.errors import ConfigErrors, InputError
+from byleave.errors import ConfigErrors, InputError, StateError
 from byleave.policy.load import compile_policy
 from byleave.store.address import AddressProblem, StoreAddress, chosen_store, file_problem, has_password, read_address
 from command import byleave, environment
@@ -42,6 +42,52 @@ def test_what_is_no_address_is_refused_without_being_repeated(text: str) -> None
     found = read_address(f"{text}{SECRET}")
     assert isinstance(found, AddressProblem)
     assert SECRET not in found.problem + found.hint
+
+
+BROKEN = [
+    "postgresql://me:{}/x@db/byleave",
+    "postgresql://me:{}?x@db/byleave",
+    "postgresql://me:x@{}@db/byleave",
+    "postgresql://me:100%{}@db/byleave",
+    "postgresql://me:%00{}@db/byleave",
+    "postgresql://me:{}/byleave",
+    "postgresql://[::1]:{}/byleave",
+    "postgresql://a,b:{}/byleave",
+    "postgresql://db/byleave?password=x@{}",
+    "postgresql://db/byleave?password=%{}",
+]
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_password_that_is_not_escaped_is_refused_without_being_repeated(text: str) -> None:
+    found = read_address(text.format(SECRET))
+    assert isinstance(found, AddressProblem)
+    assert SECRET not in found.problem + found.hint
+    assert file_problem(text.format(SECRET)) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql:///byleave?host=/run/postgresql",
+        "postgresql://me@/byleave",
+        "postgresql://me:a%40b%2Fc%25@[::1]:5432/byleave",
+        "postgresql://a:1,b:2,c/byleave?target_session_attrs=read-write",
+        "postgres://%2Frun%2Fpostgresql/byleave",
+    ],
+)
+def test_what_libpq_reads_is_an_address(text: str) -> None:
+    assert isinstance(read_address(text), StoreAddress)
+
+
+@pytest.mark.parametrize("query", ["password=a&{}", "{}", "password={}=x", "x{}=1"])
+def test_a_parameter_that_libpq_cannot_read_is_not_repeated(query: str) -> None:
+    database = pytest.importorskip("byleave.store.postgres.database")
+    address = read_address(f"postgresql://127.0.0.1:1/byleave?{query.format(SECRET)}")
+    assert isinstance(address, StoreAddress)
+    with pytest.raises(StateError, match="cannot be read") as caught:
+        database.connect(address)
+    assert SECRET not in str(caught.value) + caught.value.hint
 
 
 @pytest.mark.parametrize("text", WITH_PASSWORD)

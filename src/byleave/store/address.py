@@ -9,6 +9,7 @@ Start at `read_address`; `chosen_store` joins the configuration and the environm
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from byleave.errors import InputError
@@ -19,10 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-VARIABLE = "BYLEAVE_STORE"
+VARIABLE, KEY_VARIABLE = "BYLEAVE_STORE", "BYLEAVE_STORE_KEY"
 OWN_FILES = "sqlite:///"
 _SCHEMES = ("postgresql", "postgres")  # libpq knows both
 _HINT = f"write {OWN_FILES} for the workspace's own files, or postgresql://USER@HOST:PORT/DATABASE"
+# What libpq would take for something else is refused here: its messages repeat it, and it may be a piece of a password.
+_ESCAPE_HINT = "in a name or a password write % as %25, @ as %40, / as %2F and ? as %3F, or set PGPASSWORD"
+_BROKEN = re.compile("%(?![0-9A-Fa-f]{2})|%00")
+_HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:[0-9]*)?")
 _PASSWORD_HINT = f"set PGPASSWORD or PGPASSFILE, or give the whole URL in {VARIABLE}"
 
 
@@ -52,8 +57,12 @@ def read_address(text: str) -> StoreAddress | AddressProblem | None:
     if any(letter <= " " or letter == "\x7f" for letter in text):
         return AddressProblem("the address of the store has a space or a control character in it", _HINT)
     authority, _slash, path = rest[2:].partition("?")[0].partition("/")
-    place = authority.rpartition("@")[2] or "this machine"
-    return StoreAddress(text, f"postgresql://{shown(place)}/{shown(path)}")
+    place = authority.rpartition("@")[2]
+    if "@" in rest.replace(authority, "", 1) or authority.count("@") > 1 or _BROKEN.search(rest):
+        return AddressProblem("the address of the store has a letter in it that must be escaped", _ESCAPE_HINT)
+    if not all(_HOST.fullmatch(host) for host in place.split(",")):
+        return AddressProblem("the address of the store has a host or a port that is none", _HINT)
+    return StoreAddress(text, f"postgresql://{shown(place or 'this machine')}/{shown(path)}")
 
 
 def has_password(text: str) -> bool:
