@@ -51,9 +51,12 @@ class PostgresServer:
         bin_ = programs()
         assert bin_ is not None
         self._bin = bin_
-        self._run(
-            "initdb", "-D", self._data, "-A", "trust", "-U", "byleave", "--no-sync", "-E", "UTF8", "--locale", "C"
-        )
+        words = ["-A", "trust", "-U", "byleave", "--no-sync", "-E", "UTF8", "--locale", "C", "--wal-segsize=1"]
+        try:
+            self._run("initdb", "-D", self._data, *words)
+        except BaseException:
+            self.remove()
+            raise
 
     @property
     def _data(self) -> str:
@@ -109,6 +112,14 @@ class PostgresServer:
             self._signal(process, how)
             process.wait(30)
 
+    def restore(self) -> None:
+        """Have the server run, whatever a test did to it."""
+        if self._process is not None and self._process.poll() is None:
+            self.thaw()
+        else:
+            self.stop()
+            self.start()
+
     def freeze(self) -> None:
         """Have no process of the server go on."""
         self._signal_all(signal.SIGSTOP)
@@ -128,6 +139,15 @@ class PostgresServer:
             os.kill(each, number)
 
     def remove(self) -> None:
-        """Stop the server, and remove all that it has written."""
-        self.stop()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        """Stop the server, also one that hangs, and remove all that it has written."""
+        process, self._process = self._process, None
+        try:
+            if process is not None and process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.send_signal(signal.SIGQUIT)  # nothing of it is needed any more
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(10)
+                process.kill()
+                process.wait(10)
+        finally:
+            shutil.rmtree(self._directory, ignore_errors=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import amounts
 from postgres_server import KEY, PostgresServer, missing
 
 
@@ -12,12 +13,22 @@ def server() -> Iterator[PostgresServer]:
     why = missing()
     if why:
         pytest.skip(why)
-    server = PostgresServer()
+    server = PostgresServer(durable=amounts.SLOW)  # crashes of the server itself lose nothing either way
     try:
         server.start()
         yield server
     finally:
         server.remove()
+
+
+@pytest.fixture
+def own(server: PostgresServer) -> Iterator[PostgresServer]:
+    """The same server, with an empty database, for a test that may stop it or have it hang."""
+    server.emptied()
+    try:
+        yield server
+    finally:
+        server.restore()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import signal
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,21 +14,9 @@ from byleave.store.audit.query import Filter
 from byleave.store.postgres import database
 from byleave.store.postgres.audit_reader import PostgresRecords
 from byleave.store.postgres.shared_store import SharedStore, open_store
-from postgres_server import KEY, PostgresServer, missing
+from postgres_server import KEY, PostgresServer
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "-")
 FIELDS = {"event": "decision", "agent": "a", "verdict": {"decision": "allow"}}
-
-
-@pytest.fixture
-def own() -> Iterator[PostgresServer]:
-    """A server that keeps its promises, and that a test may stop."""
-    server = PostgresServer(durable=True)
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
 
 
 def opened(server: PostgresServer) -> SharedStore:
@@ -119,6 +106,24 @@ def test_a_server_that_hangs_is_waited_for_once(own: PostgresServer, monkeypatch
         store.close()
     # What hung was kept after all, though its call was refused: a record too many, never one too few.
     assert {first, later} <= set(numbers(own))
+
+
+def test_a_server_that_hangs_while_nobody_calls_shows(own: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("byleave.store.postgres.database.PATIENCE", 0.3)
+    monkeypatch.setattr("byleave.store.postgres.database._LOOK_AGAIN", 0.1)
+    store = opened(own)
+    try:
+        own.freeze()
+        for _ in range(100):
+            if store.problem:
+                break
+            time.sleep(0.05)
+        assert "no answer within" in store.problem
+        own.thaw()
+        comes_back(store)
+    finally:
+        own.thaw()
+        store.close()
 
 
 def test_a_log_that_is_closed_while_the_server_is_away_ends(own: PostgresServer) -> None:

@@ -62,8 +62,12 @@ def durable(connection: Connection[Any]) -> None:
 
 
 def connect(address: StoreAddress) -> Connection[Any]:
-    """Return a connection of one's own; an error of psycopg if there is none."""
-    connection = psycopg.connect(address.url, **_SETTINGS)
+    """Return a connection of one's own; an error of psycopg if there is none, a StateError if the address is none."""
+    try:
+        connection = psycopg.connect(address.url, **_SETTINGS)
+    except psycopg.ProgrammingError:  # it repeats what it could not read
+        hint = "look at its parameters in [store] url, BYLEAVE_STORE; & is written as %26 in a value"
+        raise StateError(f"the address of the store {address.shown} cannot be read", hint=hint) from None
     durable(connection)
     return connection
 
@@ -188,20 +192,28 @@ class Database:
     def _answers(self) -> bool:
         was_down = bool(self.problem)
         try:
-            with connect(self.address) if was_down else self._pool.connection() as connection:
-                row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
-            if row is not None and row[0]:
+            if was_down:
+                with connect(self.address) as connection:
+                    is_standby = _is_standby(connection)
+            else:
+                is_standby = self.run(_is_standby)  # one that hangs has failed after `PATIENCE`
+            if is_standby:
                 self.problem = "it is a standby, which takes no records"
                 return False
             if was_down:
                 self._pool.check()  # throws away connections to a server that was restarted
-        except (psycopg.Error, PoolTimeout, PoolClosed) as error:
-            self.problem = reason(error)
+        except (psycopg.Error, PoolTimeout, PoolClosed, StateError) as error:
+            self.problem = self.problem if isinstance(error, StoreDownError) and self.problem else reason(error)
             return False
         self.problem = ""
         return True
 
 
+def _is_standby(connection: Connection[Any]) -> bool:
+    row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
+    return row is not None and bool(row[0])
+
+
 def reason(error: BaseException) -> str:
-    """Return the first line of what the database or the library says; they never repeat a password."""
+    """Return the first line of what the database or the library says of an address that could be read."""
     return shown(str(error).strip().partition("\n")[0] or type(error).__name__)[:300]
