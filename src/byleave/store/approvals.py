@@ -152,6 +152,8 @@ def later(moment: str, seconds: int) -> str:
 class Approvals:
     """The approvals of one workspace, in its private directory."""
 
+    may_wait = False
+
     def __init__(self, directory: str, memory: ParseCache) -> None:
         self.directory = directory
         self._memory = memory

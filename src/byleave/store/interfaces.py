@@ -139,6 +139,7 @@ class ApprovalStore(Protocol):
     """What persons approved. `directory` is where a dashboard of this machine finds questions."""
 
     directory: str
+    may_wait: bool  # whether a question to it may take seconds: a thread asks where others must not wait
 
     @property
     def definitions(self) -> PinStore:

@@ -73,6 +73,8 @@ def _tree(body: str | None) -> Tree:
 class SharedApprovals(Approvals):
     """The approvals of a workspace, of which those of calls, and the definitions of tools, are in the database."""
 
+    may_wait = True
+
     def __init__(self, directory: str, memory: ParseCache, database: Database, documents: SignedDocuments) -> None:
         super().__init__(directory, memory)
         self._calls = CallApprovals(directory, documents)
