@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from byleave.cli.mount_command import mount_first
 from byleave.cli.output import complain, paint, say, say_json, warn_if_read
-from byleave.cli.shared_store import open_shared
+from byleave.cli.shared_store import hide_variables, open_shared
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.action import LOCAL
 from byleave.core.url import parse_url
@@ -91,6 +91,7 @@ def _run(given: ParsedArguments) -> int:
     session = given.one("session") or "default"
     approval = client_approval(over_http=given.one("http") is not None)
     shared = open_shared(workspace, policy.compiled.settings)
+    hide_variables()
     guard = guard_for(
         workspace,
         "mcp",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from byleave.cli.workspace import load_policy
 from byleave.errors import ConfigErrors, InputError
-from byleave.store.address import chosen_store
+from byleave.store.address import KEY_VARIABLE, VARIABLE, chosen_store
 from byleave.store.audit.log import AuditLog
 
 if TYPE_CHECKING:
@@ -56,6 +56,12 @@ def open_records(given: ParsedArguments, workspace: Workspace) -> RecordReader:
     except ImportError as error:
         raise _not_installed(address, error) from None
     return read(address, workspace.homes.config, os.environ)
+
+
+def hide_variables() -> None:
+    """Take the store's password and key out of the environment: no rule lends them to a program that is started."""
+    for name in (VARIABLE, KEY_VARIABLE):
+        os.environ.pop(name, None)
 
 
 def _not_installed(address: StoreAddress, error: ImportError) -> InputError:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import amounts
 from fakes.mcp_sdk import MODERN, SHOP, Place, Running, Talk, at, eventually, over_http, talking, words
-from postgres_server import PostgresServer
+from postgres_server import KEY, PostgresServer
 from sandbox.machine import needs_sandbox
 
 pytestmark = needs_sandbox
@@ -30,6 +30,7 @@ allow.servers = ["*"]
 [[rules]]
 ask = {{ call = {{ server = "shop", tool = "query" }} }}
 """
+LENDS = 'env = { LENT = "${BYLEAVE_STORE_KEY:-nothing}" }\n'
 
 
 def look(running: Running, path: str) -> tuple[int, Any]:
@@ -94,13 +95,31 @@ def test_the_rate_of_an_agent_is_that_of_all_replicas_together(tmp_path: Path, u
         assert allowed == 5
 
 
+def lent(running: Running) -> list[bytes]:
+    """Return the environments of all programs that a gateway has started."""
+    found, waiting = [], [running.process.pid]
+    while waiting:
+        pid = waiting.pop()
+        children = [
+            int(each)
+            for task in Path(f"/proc/{pid}/task").iterdir()
+            for each in (task / "children").read_text().split()
+        ]
+        found += [Path(f"/proc/{child}/environ").read_bytes() for child in children]
+        waiting += children
+    return found
+
+
 def test_an_outage_refuses_calls_at_once_shows_and_loses_nothing(
     tmp_path: Path, url: str, server: PostgresServer
 ) -> None:
-    place = Place(tmp_path, POLICY)
+    place = Place(tmp_path, POLICY.replace("[agents", f"{LENDS}[agents", 1))
     with replicas(place, 1) as ((running, talk),):
         assert look(running, "/ready") == (200, {"status": "ok"})
         acknowledged = [price(talk) for _ in range(3)]
+        environments = lent(running)
+        assert any(b"LENT=nothing" in each for each in environments)
+        assert not any(KEY.encode() in each or url.encode() in each for each in environments)
         server.stop(signal.SIGINT)
         try:
             refusal = price(talk)

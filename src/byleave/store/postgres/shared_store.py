@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from byleave.errors import StateError
+from byleave.store.address import KEY_VARIABLE
 from byleave.store.audit.retention import Retention
 from byleave.store.postgres.approvals import SharedApprovals
 from byleave.store.postgres.audit_log import PostgresLog
@@ -18,7 +19,7 @@ from byleave.store.postgres.database import Database, connect, reason
 from byleave.store.postgres.maintenance import Maintainer, MaintenanceThread
 from byleave.store.postgres.rates import SharedRates
 from byleave.store.postgres.schema import migrate
-from byleave.store.postgres.signed_documents import KEY_FILE, KEY_VARIABLE, SignedDocuments, StoreKey, read_key
+from byleave.store.postgres.signed_documents import KEY_FILE, SignedDocuments, StoreKey, read_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -17,6 +17,7 @@ import os
 from typing import TYPE_CHECKING
 
 from byleave.errors import StateError
+from byleave.store.address import KEY_VARIABLE
 from byleave.text import shown
 from byleave.user_files import read_private
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from byleave.store.postgres.database import Database
 
-KEY_VARIABLE, KEY_FILE = "BYLEAVE_STORE_KEY", "store.key"
+KEY_FILE = "store.key"
 LARGEST = 32 << 20  # bytes of one document
 _KEY_DIGITS = 64
 _READ = "SELECT version, body, mac FROM byleave.documents WHERE name = %s"
