@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from byleave.gateway.access_log import AccessLog
 from byleave.gateway.http_front import HttpFront, serve_http
 from byleave.gateway.interfaces import Caller, MessageContext
 from byleave.gateway.metrics import Metrics
@@ -292,6 +293,7 @@ async def scene(
     subjects: Mapping[str, str] | None = None,
     limits: ServerLimits = BRISK,
     host: str = "127.0.0.1",
+    access_log: AccessLog | None = None,
 ) -> AsyncIterator[Scene]:
     gateway, warnings = FakeGateway(), list[str]()
     front = await serve_http(
@@ -304,6 +306,7 @@ async def scene(
         subjects=subjects,
         limits=limits,
         warn=warnings.append,
+        access_log=access_log,
     )
     opened = Scene(gateway, front)
     opened.warnings = warnings

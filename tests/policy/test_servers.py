@@ -1,6 +1,7 @@
 """MCP servers, agents and the gateway as files describe them: ours, and those of other programs."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,12 @@ WRONG = {
     "every proxy there is": ("[gateway]\ntrusted_proxies = ['10.0.0.1', '::/0']\n", "this is every address there is"),
     "a header of another name": ("[gateway]\nproxy_header = 'x-real-ip'\n", 'unknown value "x-real-ip"'),
     "no connections at all": ("[gateway]\nmax_connections = 0\n", "max_connections"),
+    "telemetry by another scheme": ("[gateway.telemetry]\nendpoint = 'grpc://e.com'\n", "is sent by http or https"),
+    "telemetry with a password": ("[gateway.telemetry]\nendpoint = 'https://a:b@e.com'\n", "no user name"),
+    "telemetry with a query": ("[gateway.telemetry]\nendpoint = 'https://e.com/?key=1'\n", "has no query"),
+    "more than all traces": ("[gateway.telemetry]\nsample = 2\n", "sample"),
+    "an access log somewhere": ("[gateway]\naccess_log = 'here.log'\n", "the access log needs a whole path"),
+    "a log of another form": ("[gateway]\nlog_format = 'xml'\n", 'unknown value "xml"'),
     "tokens for anybody": ("[gateway.jwt]\nissuer = 'i'\naudience = []\njwks = 'k'\n", "cannot be empty"),
     "a shared secret": (
         "[gateway.jwt]\nissuer = 'i'\naudience = 'a'\njwks = 'k'\nalgorithms = ['HS256']\n",
@@ -357,6 +364,34 @@ def test_keys_are_not_fetched_because_a_project_says_so(scene: Scene) -> None:
     with pytest.raises(ConfigErrors) as caught:
         scene.load()
     assert "cannot say where keys are fetched from" in str(caught.value)
+
+
+OUTWARD = {
+    "telemetry": ("[gateway.telemetry]\nendpoint = 'https://e.com'\n", "cannot say where telemetry is sent"),
+    "telemetry by the environment": ("[gateway.telemetry]\n", "cannot say where telemetry is sent"),
+    "a log": ("[gateway]\naccess_log = '/tmp/x'\n", "cannot name a file for the access log"),
+}
+
+
+@pytest.mark.parametrize(("text", "problem"), OUTWARD.values(), ids=OUTWARD)
+def test_nothing_is_sent_or_written_elsewhere_because_a_project_says_so(scene: Scene, text: str, problem: str) -> None:
+    scene.say("project", text)
+    assert scene.load().compiled.gateway.telemetry is None  # not trusted: not heard
+    scene.trust()
+    with pytest.raises(ConfigErrors) as caught:
+        scene.load()
+    assert problem in str(caught.value)
+
+
+def test_telemetry_comes_whole_from_the_strongest_layer(scene: Scene) -> None:
+    scene.say(
+        "user", "[gateway]\naccess_log = '~/a.log'\n[gateway.telemetry]\nendpoint = 'https://e.com'\nsample = 0.5\n"
+    )
+    scene.say("managed", "[gateway]\nlog_format = 'json'\n[gateway.telemetry]\nendpoint = 'https://org.com:4318/x'\n")
+    gateway = scene.load().compiled.gateway
+    assert gateway.telemetry is not None
+    assert (gateway.telemetry.endpoint, gateway.telemetry.sample) == ("https://org.com:4318/x", None)
+    assert (gateway.log_format, os.path.isabs(str(gateway.access_log))) == ("json", True)
 
 
 def test_the_gateway_knows_its_proxies_and_how_many_may_come(scene: Scene) -> None:

@@ -17,23 +17,26 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.cli.mount_command import mount_first
-from byleave.cli.output import complain, paint, say, say_json, warn_if_read
+from byleave.cli.output import complain, paint, say, say_json
 from byleave.cli.shared_store import hide_variables, open_shared
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.action import LOCAL
 from byleave.core.url import parse_url
-from byleave.errors import ByleaveError, ConfigErrors, InputError
+from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
+from byleave.gateway.access_log import AccessLog
 from byleave.gateway.catalog import Visibility
 from byleave.gateway.context import client_approval
 from byleave.gateway.gateway import Gateway
-from byleave.gateway.http_front import serve_http
+from byleave.gateway.http_front import ROUTES, serve_http
 from byleave.gateway.interfaces import Caller, DownError
 from byleave.gateway.local_tools import CallerAsker
+from byleave.gateway.log_lines import JSON, Log
 from byleave.gateway.pins import HAS_CHANGED, hidden_characters, named_characters, rows
 from byleave.gateway.server_info import WELCOME_TIME
 from byleave.gateway.server_listing import KINDS
 from byleave.gateway.spawn import BEHIND
 from byleave.gateway.stdio_front import serve_stdio
+from byleave.gateway.telemetry_plan import plan_telemetry
 from byleave.guard.open_guard import guard_for
 from byleave.store.tool_definitions import INSTRUCTIONS
 from byleave.text import quoted, shown, shown_lines
@@ -101,39 +104,80 @@ def _run(given: ParsedArguments) -> int:
         asker=CallerAsker(),
         shared=shared,
     )
+    form = "text" if given.flag("check") else policy.compiled.gateway.log_format
+    warning = paint("byleave: warning:", "ask", sys.stderr)
+    log = Log(form, warning=warning, is_quiet=given.flag("quiet"))
     try:
         if shared is not None:
-            shared.maintain(policy.compiled.settings, lambda sentence: warn_if_read(given, [sentence]))
-        warn_if_read(given, guard.warnings)
-        return asyncio.run(_serve(given, workspace, guard, shared))
+            shared.maintain(policy.compiled.settings, log.note)
+        for sentence in guard.warnings:
+            log.note(sentence)
+        return asyncio.run(_serve(given, workspace, guard, log, shared))
     finally:
         guard.close()
         if shared is not None:
             shared.close()
-        warn_if_read(given, guard.troubles)
+        for sentence in guard.troubles:
+            log.note(sentence)
+        log.close()
         gc.freeze()  # what the last collection would find is not worth it, and msgspec 0.22 frees some of it twice
 
 
-async def _serve(given: ParsedArguments, workspace: Workspace, guard: Guard, shared: SharedStore | None) -> int:
+async def _serve(
+    given: ParsedArguments, workspace: Workspace, guard: Guard, log: Log, shared: SharedStore | None
+) -> int:
     sys.setswitchinterval(_TURN)
     gateway = Gateway(
         workspace,
         guard,
-        note=lambda sentence: warn_if_read(given, [sentence]),
+        note=log.note,
         welcome_time=WELCOME_TIME,
         shared=shared,
     )
     try:
         if given.flag("check"):
             return await check(given, gateway)
+        send_telemetry(gateway, os.environ)
+        gateway.metrics.dropped["log_lines"] = lambda: log.writer.dropped
         gateway.start()
         gc.collect()
         gc.freeze()  # what is there by now stays: no collection has to look at it while clients wait
         address = given.one("http")
-        work = _over_stdio(given, gateway) if address is None else _over_http(gateway, address)
+        work = _over_stdio(given, gateway) if address is None else _over_http(gateway, address, log)
         return await _until_stopped(work)
     finally:
         await gateway.close()
+
+
+def send_telemetry(gateway: Gateway, environment: Mapping[str, str]) -> None:
+    """Have telemetry sent, if any is to be sent.
+
+    A ConfigError if the configuration asks for what cannot be done. Where only the environment asks, it is a note.
+    """
+    settings = gateway.settings.telemetry
+    try:
+        plan = plan_telemetry(settings, environment)
+        if plan is None:
+            return
+        try:
+            from byleave.gateway.telemetry import Telemetry  # the SDK takes long to load, and may not be there
+
+            telemetry = Telemetry(plan, gateway.note)
+        except ImportError:
+            raise ConfigError(
+                "telemetry needs the packages of OpenTelemetry, which are not installed",
+                hint="pip install 'byleave[otel]'",
+            ) from None
+        except (ValueError, TypeError, RuntimeError) as error:  # its words may repeat a variable that holds a token
+            raise ConfigError(
+                f"the SDK of OpenTelemetry cannot use the environment ({type(error).__name__})",
+                hint="look at the variables that begin with OTEL_",
+            ) from None
+        gateway.send_telemetry(telemetry)
+    except ConfigError as error:
+        if settings is not None:
+            raise
+        gateway.note(f"no telemetry is sent, though the environment asks for it: {error.problem} (hint: {error.hint})")
 
 
 async def _over_stdio(given: ParsedArguments, gateway: Gateway) -> int:
@@ -145,16 +189,22 @@ async def _over_stdio(given: ParsedArguments, gateway: Gateway) -> int:
     return 0
 
 
-async def _over_http(gateway: Gateway, address: str) -> int:
+async def _over_http(gateway: Gateway, address: str, log: Log) -> int:
     host, port = _host_and_port(address)
-    front = await serve_http(gateway, host, port, warn=gateway.note, **gateway.proofs)
+    access_log, settings = None, gateway.settings
+    if settings.access_log or settings.log_format == JSON or gateway.context.tracer is not None:
+        access_log = AccessLog(log, where=settings.access_log, paths=ROUTES, knows=gateway.metrics.knows)
+        gateway.metrics.dropped["access_lines"] = lambda: access_log.dropped
+    front = await serve_http(gateway, host, port, warn=gateway.note, access_log=access_log, **gateway.proofs)
     gateway.on_change = front.renew
     for place in front.addresses:
-        complain(f"byleave: listening at http://{place.host}:{place.port}/mcp")
+        log.say(f"listening at http://{place.host}:{place.port}/mcp")
     try:
         await asyncio.get_running_loop().create_future()  # until we are stopped
     finally:
         await front.close()
+        if access_log is not None:
+            access_log.close()
     return 0
 
 

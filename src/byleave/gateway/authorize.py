@@ -117,7 +117,10 @@ class Authorizer:
         if self.lacking(call):
             return self._refused_for_scopes(call, call.action if call.used else await self._with_schema(call))
         begun = await self._begin_call(call) if call.used is None else await self._begin_use(call)
-        answered = await self._ask(request, begun) if isinstance(begun, Pending) else begun
+        answered: Any = begun
+        if isinstance(begun, Pending):
+            asking, trace = self._ask(request, begun), request.trace
+            answered = await (asking if trace is None else trace.asked(asking))
         return self._decided(call, answered) if isinstance(answered, Evaluation) else answered
 
     def complete(self, call: ServerCall, pending: Pending) -> Allowed | Refused:

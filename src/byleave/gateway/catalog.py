@@ -338,6 +338,11 @@ class Catalog:
         """Return the tools of a server whose definition is not approved, each with the id of what to approve."""
         return {name: each.id for name, each in self._hidden.get(("tools", server), {}).items()}
 
+    def lists(self, kind: str, server: str, name: str) -> bool:
+        """Whether a server was last heard to list this, and it is approved. Asks no server."""
+        known = self._known.get((kind, server))
+        return known is not None and name in known.kept
+
     def why_hidden(self, server: str, name: str) -> str:
         """Return why a tool is hidden; empty if it is not."""
         found = self._hidden.get(("tools", server), {}).get(name)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.gateway.interfaces import Caller, DownError
+    from byleave.gateway.tracing import Tracer
     from byleave.guard.guard import Guard
     from byleave.policy.compile import Compiled
     from byleave.policy.gateway_settings import GatewaySettings
@@ -54,6 +55,7 @@ class GatewayContext:
         self.guard = guard
         self.shared = shared
         self.metrics = Metrics()
+        self.tracer: Tracer | None = None  # where spans are sent
         self.pin_store = Pins(guard.approvals, asks_new=lambda: self.settings.new_tools == ASK_NEW)
         self.refusals = RefusalLog(guard.record_refusal)
         self._write_note = note

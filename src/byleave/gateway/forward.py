@@ -49,6 +49,7 @@ from byleave.gateway.message import error_tree, members_of, notification, text_o
 from byleave.gateway.notifications import about_request
 from byleave.gateway.requests import ServerAnswer, ServerLost, ServerNotification, ServerQuestion
 from byleave.gateway.revisions import HEADER_MISMATCH, SERVER_DOWN, STATELESS, param_headers, wrong_param_header
+from byleave.gateway.trace_context import NAMES as TRACE_NAMES
 from byleave.guard.evaluation import NO, NO_PERSON, SILENCE
 from byleave.protocol.jsonrpc import ACCESS_DENIED, INVALID_PARAMS, INVALID_REQUEST
 from byleave.text import quoted
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from byleave.gateway.opened_servers import OpenedServers
     from byleave.gateway.requests import Client, ClientRequest, ServerRequest
     from byleave.gateway.server_listing import ServerListings
+    from byleave.gateway.tracing import UpstreamSpan
     from byleave.gateway.upstream import Upstream
     from byleave.guard.evaluation import Question
 
@@ -120,6 +122,8 @@ class Forwarder:
 
     async def forward(self, request: ClientRequest, call: ServerCall, allowed: Allowed) -> bool:
         """Do what was allowed, and answer the client; return whether it was done."""
+        if request.trace is not None:
+            request.trace.decided(allowed.evaluation.verdict)
         work = ForwardedRequest(request, call, allowed)
         return await self._finish(work, self._run_local(work, {}) if call.server == LOCAL else self._forward(work))
 
@@ -127,6 +131,8 @@ class Forwarder:
         self, request: ClientRequest, call: ServerCall, allowed: Allowed, continuation: Continuation
     ) -> bool:
         """Continue a call with the answers that a stateless client brings; return whether it was done."""
+        if request.trace is not None:
+            request.trace.decided(allowed.evaluation.verdict)
         work = ForwardedRequest(request, call, allowed, rounds=continuation.rounds)
         return await self._finish(work, self._resumed(work, continuation))
 
@@ -136,6 +142,9 @@ class Forwarder:
         A client may check what is structured against the tool's output schema, and throw away what does not fit.
         """
         self._context.metrics.called(call.server, call.who.agent, verdict.decision.word, "refused")
+        self.finished(request, call, verdict.decision.word, "refused")
+        if request.trace is not None:
+            request.trace.decided(verdict)
         tree = agents_tree(verdict, self._context.guard.policy.root.path)
         needed = self._authorizer.lacking(call) if verdict.code == FEW_SCOPES else ()
         if needed:
@@ -148,6 +157,18 @@ class Forwarder:
             await request.result(result)
         else:  # to the client a tool that is hidden does not exist
             await request.error(INVALID_PARAMS if call.method == CALL else ACCESS_DENIED, verdict.reason, tree)
+
+    def finished(self, request: ClientRequest, call: ServerCall, decision: str, outcome: str) -> None:
+        """Note what became of a request: how long it took in all, and on its span. Only the first time counts.
+
+        What was allowed first and is denied by the time it could go out is refused, and no failure beside that.
+        """
+        if not request.came:
+            return
+        self._context.metrics.request_took(call.server, call.method, decision, monotonic() - request.came)
+        request.came = 0.0
+        if request.trace is not None:
+            request.trace.outcome = outcome
 
     async def _finish(self, work: ForwardedRequest, doing: Coroutine[Any, Any, str]) -> bool:
         """Do it, and record what became of it; nothing yet, if it continues later."""
@@ -165,6 +186,7 @@ class Forwarder:
                 took = monotonic() - started
                 self._context.guard.record_effect(work.allowed.evaluation, took, outcome, staged=True)
                 self._context.metrics.called(call.server, call.who.agent, "allow", how, took)
+                self.finished(work.request, call, "allow", how)
         return outcome == DONE
 
     # ---- To a server, and back -------------------------------------------------------------------------------------
@@ -230,18 +252,40 @@ class Forwarder:
         return f"there is no tool {tool_name(call.server, call.tool)}"
 
     async def _send(self, work: ForwardedRequest, upstream: Upstream, more: Mapping[str, Any] | None = None) -> str:
+        if work.request.trace is None:
+            return await self._send_with(work, upstream, more)
+        with self._traced(work, upstream) as span:
+            outcome = await self._send_with(work, upstream, more, span.context)
+            span.outcome = _OUTCOMES.get(outcome, "failed") if outcome else "input_required"
+            return outcome
+
+    async def _send_with(
+        self,
+        work: ForwardedRequest,
+        upstream: Upstream,
+        more: Mapping[str, Any] | None,
+        context: Mapping[str, str] | None = None,
+    ) -> str:
+        """Send it. With a `context` of ours, that goes along in the place of the caller's."""
         call = work.call
         params = {**call.sent, **(more or {})}
         names = passed_meta(call.params)
         if work.allowed.by_person:  # a yes is for what was shown
             names = [name for name in names if name in TRACES]
-        if names:
+        if context is not None:
+            names = [name for name in names if name not in TRACE_NAMES]
+        if names or context is not None:
             written = call.params.written_meta
-            params["_meta"] = {name: written[name] for name in names}
+            params["_meta"] = {**{name: written[name] for name in names}, **(context or {})}
         progress = "progressToken" in call.params.meta
         headers = tuple(param_headers(work.schema, call.arguments)) if work.schema is not None else ()
         server_request = await upstream.ask(call.method, params, work.request, headers, progress=progress)
         return await self._follow(work, upstream, server_request)
+
+    def _traced(self, work: ForwardedRequest, upstream: Upstream) -> UpstreamSpan:
+        assert work.request.trace is not None  # noqa: S101 -- the caller has looked
+        server = self._context.servers.get(upstream.name)
+        return work.request.trace.upstream(upstream.revision, "" if server is None else server.transport)
 
     async def _follow(self, work: ForwardedRequest, upstream: Upstream, server_request: ServerRequest) -> str:
         said = await self._next_of(work.request, upstream, server_request)
@@ -278,8 +322,12 @@ class Forwarder:
                 item = await server_request.get()
                 if isinstance(item, ServerAnswer):
                     upstream.settle(server_request)
+                    self._answered(request, upstream, server_request, "ok" if item.error is None else "failed")
+                    if request.trace is not None:
+                        request.trace.answered(item.result, item.error)
                     return item
                 if isinstance(item, ServerLost):
+                    self._answered(request, upstream, server_request, "timeout" if item is late else "down")
                     if item is late:
                         upstream.abandon(server_request, "it took too long")
                         raise upstream.lost_error(item, LateError)
@@ -297,10 +345,14 @@ class Forwarder:
                     capabilities = self._capabilities(request, upstream.name)
                     await self._questions.pass_on(request.sink, upstream, item, capabilities)
         except asyncio.CancelledError:
+            self._answered(request, upstream, server_request, "cancelled")
             upstream.abandon(server_request, "the client does not wait any more")
             raise
         finally:
             timer.cancel()
+
+    def _answered(self, request: ClientRequest, upstream: Upstream, sent: ServerRequest, outcome: str) -> None:
+        self._context.metrics.server_took(upstream.name, request.method, outcome, monotonic() - sent.sent)
 
     # ---- Questions of servers --------------------------------------------------------------------------------------
 
@@ -373,8 +425,9 @@ class Forwarder:
 
     async def _put(self, request: ClientRequest, method: str, params: Mapping[str, Any]) -> ClientMessage | None:
         """Put a question to the client of a session; None if there is no answer in time."""
+        asking = self._questions.put(request.sink, method, params, self._context.settings.ask_timeout)
         try:
-            return await self._questions.put(request.sink, method, params, self._context.settings.ask_timeout)
+            return await (asking if request.trace is None else request.trace.asked(asking))
         except TimeoutError:
             return None
 
@@ -402,7 +455,10 @@ class Forwarder:
                 upstream.reply(asked.id, result=answers[key])
             else:
                 upstream.reply(asked.id, error=error_tree(INVALID_REQUEST, "the client gave no answer"))
-        return await self._follow(work, upstream, continuation.server_request)
+        if work.request.trace is None:
+            return await self._follow(work, upstream, continuation.server_request)
+        with self._traced(work, upstream):
+            return await self._follow(work, upstream, continuation.server_request)
 
     # ---- Tools of this workspace -----------------------------------------------------------------------------------
 
@@ -471,8 +527,9 @@ class ClientAsker:
         if form is None:
             return NO_PERSON
         seconds = min(patience, self._context.settings.ask_timeout)
+        asking, trace = self._questions.put(self._request.sink, ELICIT, form, seconds), self._request.trace
         try:
-            said = await self._questions.put(self._request.sink, ELICIT, form, seconds)
+            said = await (asking if trace is None else trace.asked(asking))
         except TimeoutError:
             return SILENCE
         reply = NO_PERSON if said is None else NO if said.answer is None else approval_in(said.answer_tree)

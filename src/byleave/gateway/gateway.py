@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from time import monotonic
+from time import monotonic, time_ns
 from typing import TYPE_CHECKING
 
 from byleave.core.url import BadUrl, parse_url
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
     from byleave.core.decision import Verdict
     from byleave.gateway.interfaces import Caller
-    from byleave.gateway.metrics import Metrics
+    from byleave.gateway.metrics import Family, Metrics
+    from byleave.gateway.telemetry import Telemetry
     from byleave.guard.guard import Guard
+    from byleave.policy.compile import Compiled
     from byleave.policy.gateway_settings import GatewaySettings
     from byleave.policy.load import Workspace
     from byleave.policy.servers import ServerConfig
@@ -87,6 +89,7 @@ class Gateway:
         self._watching: asyncio.Task[None] | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}  # work that takes its time, and must not hold up the rest
         self._background = BackgroundTasks()
+        self._since = time_ns()
 
     @property
     def guard(self) -> Guard:
@@ -188,6 +191,11 @@ class Gateway:
 
     # ---- Keeping up with what changes ------------------------------------------------------------------------------
 
+    def send_telemetry(self, telemetry: Telemetry) -> None:
+        """Have spans and figures sent from now on."""
+        self.context.tracer = telemetry
+        telemetry.start(self.metrics, self.families, self._since)
+
     def start(self) -> None:
         """Begin to keep up with what changes."""
         self._settling.waits = True
@@ -244,6 +252,8 @@ class Gateway:
         before, self._compiled = self._compiled, compiled
         self.context.configure()
         self.metrics.reloaded(worked=True)
+        if _taken_at_start(before) != _taken_at_start(compiled):
+            self.note("log_format, access_log and telemetry of [gateway] have changed: that holds after a new start")
         for warning in compiled.warnings:
             if warning not in before.warnings:
                 self.note(warning)
@@ -277,10 +287,18 @@ class Gateway:
 
     def metrics_text(self) -> str:
         """Return the figures for those who watch over the gateway."""
+        self._count()
+        return self.metrics.text()
+
+    def families(self) -> list[Family]:
+        """Return the same figures for other forms than text."""
+        self._count()
+        return list(self.metrics.families())
+
+    def _count(self) -> None:
         self.metrics.sessions = len(self._sessions)
         self.metrics.open_calls = sum(len(session.open) for session in self._sessions)
         self.metrics.hidden_tools = len({key for session in self._sessions for key in session.catalog.hidden})
-        return self.metrics.text()
 
     async def close(self) -> None:
         """End every session and every server."""
@@ -293,3 +311,11 @@ class Gateway:
         await self.pool.close()
         await self.local.close()
         await self._links.close()
+        if self.context.tracer is not None:
+            await self.context.tracer.close()
+
+
+def _taken_at_start(compiled: Compiled) -> tuple[object, ...]:
+    """Return the settings that hold as they were when the gateway began."""
+    settings = compiled.gateway
+    return settings.log_format, settings.access_log, settings.telemetry

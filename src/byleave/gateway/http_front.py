@@ -23,6 +23,7 @@ import msgspec
 from msgspec import structs
 
 from byleave.errors import InputError
+from byleave.gateway.access_log import RequestWatch
 from byleave.gateway.http_request import (
     RequestContext,
     id_of,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Protocol
 
+    from byleave.gateway.access_log import AccessLog
     from byleave.gateway.http_request import HttpExchange, RequestHead
     from byleave.gateway.http_sessions import HttpSession
     from byleave.gateway.http_trust import Network
@@ -172,14 +174,16 @@ async def serve_http(
     subjects: Mapping[str, str] | None = None,
     limits: ServerLimits | None = None,
     warn: Callable[[str], None] = lambda _text: None,
+    access_log: AccessLog | None = None,
 ) -> HttpFront:
     """Serve `gateway` at an address; an InputError or a ConfigError if that cannot be, or must not.
 
     `tokens`: hashes by agent. `bound`: agents that no caller may merely claim to be, beside those with tokens.
-    `subjects`: agents by what the agent claim of a JWT says. `warn` gets failures of our own.
+    `subjects`: agents by what the agent claim of a JWT says. `warn` gets failures of our own. With `access_log`,
+    requests have ids.
     """
     check_address(host, has_identity=bool(settings.jwt or settings.issuers) or any(tokens.values()))
-    front = HttpFront(gateway, limits or ServerLimits(), warn)
+    front = HttpFront(gateway, limits or ServerLimits(), warn, access_log)
     await front.renew(settings=settings, tokens=tokens, bound=bound, subjects=subjects)
     await front.listen(host, port)
     return front
@@ -188,8 +192,15 @@ async def serve_http(
 class HttpFront:
     """The front, while it is open."""
 
-    def __init__(self, gateway: ServedGateway, limits: ServerLimits, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        gateway: ServedGateway,
+        limits: ServerLimits,
+        warn: Callable[[str], None],
+        access_log: AccessLog | None = None,
+    ) -> None:
         self._gateway = gateway
+        self._access_log = access_log
         self._server: HttpServer[RequestHead] = HttpServer(self, limits, warn)
         self._sessions = HttpSessions(0)
         self._open_of: Counter[str] = Counter()  # messages without a session that are worked on, by principal
@@ -286,6 +297,8 @@ class HttpFront:
         scopes, issuers = self._settings.scopes, [reader.issuer for reader in self.identity.issuers]
         url, named = self._settings.public_url, [each.scope for each in scopes]
         self._resource = found = resource_at(url, self.addresses, issuers, named)
+        if self._access_log is not None:
+            self._access_log.further_paths = frozenset() if found is None else found.paths
         always = tuple([each.scope for each in scopes if each.all])
         self.identity.challenge = Challenge("" if found is None else found.metadata, always)
 
@@ -334,12 +347,16 @@ class HttpFront:
 
     def refused(self, problem: BadRequest) -> None:
         """Count what was refused for its form, or for lack of room."""
+        if self._access_log is not None:
+            self._access_log.refused(problem.status)
         why = _WHY.get(problem.status)
         if why is not None:
             self._gateway.refused(why)
 
     def screen(self, exchange: HttpExchange, length: int | None) -> None:
         """Refuse a request before its body is read: what is refused anyway takes up no room."""
+        if self._access_log is not None:
+            exchange.watch = self._access_log.begin(exchange.head)
         who = self.identity.who(exchange.head, exchange.connection)
         if isinstance(who, RefusedCaller):
             self._refuse(exchange, who)
@@ -369,7 +386,9 @@ class HttpFront:
     def handle(self, exchange: HttpExchange) -> Work | None:
         """Take a request: answer it at once, or return the work that it takes."""
         head = exchange.head
-        methods = _ROUTES.get(head.path)
+        if self._access_log is not None:
+            exchange.watch = self._access_log.begin(head)
+        methods = ROUTES.get(head.path)
         if methods is None and self._resource is not None and head.path in self._resource.paths:
             methods = _OPEN
         if methods is None:
@@ -386,6 +405,8 @@ class HttpFront:
 
     def _identified(self, exchange: HttpExchange, serve: Serve, who: Caller | RefusedCaller | None) -> Work | None:
         if type(who) is Caller:
+            if self._access_log is not None and isinstance(exchange.watch, RequestWatch):
+                exchange.watch.caller = who
             return serve(self, exchange, who) if self._has_room(exchange, who) else None
         if isinstance(who, RefusedCaller):
             self._refuse(exchange, who)
@@ -607,7 +628,7 @@ _ENDPOINT: Mapping[str, Serve] = {
     "DELETE": HttpFront._delete,  # noqa: SLF001
 }
 _OPEN: Mapping[str, Serve] = {"GET": HttpFront._metrics}  # noqa: SLF001 -- it is never called: `_serve_open` answers
-_ROUTES: Mapping[str, Mapping[str, Serve]] = {
+ROUTES: Mapping[str, Mapping[str, Serve]] = {
     "/mcp": _ENDPOINT,
     "/mcp/": _ENDPOINT,
     "/sse": {"GET": HttpFront._old_listen},  # noqa: SLF001

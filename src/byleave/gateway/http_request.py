@@ -17,6 +17,7 @@ from byleave.gateway.http_trust import passed_on_by
 from byleave.gateway.interfaces import MessageContext
 from byleave.gateway.message import NO_ID, error_parts, error_tree
 from byleave.gateway.revisions import HANDSHAKE, HEADER_MISMATCH, STATELESS, UNSUPPORTED_VERSION
+from byleave.gateway.trace_context import NAMES as TRACE_NAMES
 from byleave.net.http_server_exchange import BadRequest, ServerExchange, ServerRequestHead
 from byleave.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 AGENT = "x-byleave-agent"
-_PASSED_ON = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name", AGENT})
+_PASSED_ON = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name", AGENT}) | TRACE_NAMES
 _PARAM = "mcp-param-"
 _JSON = frozenset({"application/json", "application/*", "*/*"})
 _EVENTS = frozenset({"text/event-stream", "text/*", "*/*"})

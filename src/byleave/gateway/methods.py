@@ -33,6 +33,7 @@ from byleave.gateway.revisions import (
 from byleave.gateway.server_connection import INFO
 from byleave.gateway.server_info import DISCOVERY
 from byleave.gateway.server_listing import KINDS
+from byleave.gateway.tracing import TracedCall
 from byleave.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
 from byleave.text import quoted
 
@@ -121,6 +122,29 @@ class Methods:
 
     async def use_server(self, request: ClientRequest, call: ServerCall) -> bool:
         """Authorize a call, forward it, and answer the client; return whether it was done."""
+        tracer = self.context.tracer
+        if tracer is None:
+            return await self._use_server(request, call)
+        with tracer.begin_call(self._traced(request, call)) as request.trace:
+            return await self._use_server(request, call)
+
+    def _traced(self, request: ClientRequest, call: ServerCall) -> TracedCall:
+        kind, name = call.used or ("tools", call.tool)
+        return TracedCall(
+            call.method,
+            call.server,
+            kind,
+            name,
+            call.who.agent,
+            call.who.identity,
+            revision=self.client.revision if request.envelope is None else STATELESS[0],
+            over_pipe=self.client.caller.principal == "stdio",
+            meta=call.params.meta,
+            headers=request.transport_headers,
+            lists=self.catalog.lists,
+        )
+
+    async def _use_server(self, request: ClientRequest, call: ServerCall) -> bool:
         continuation = None
         if request.envelope is not None:
             tree = request.params.tree
@@ -143,6 +167,7 @@ class Methods:
         busy = await self.too_busy(request) if continuation is None else None
         if busy is not None:
             self.context.metrics.called(call.server, request.who.agent, "allow", "limited")
+            self._forwarder.finished(request, call, "allow", "limited")
             await request.error(SERVER_DOWN, *busy)
             return False
         if continuation is not None and continuation.pending is not None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from byleave.gateway.interfaces import Caller, Sink
     from byleave.gateway.message import ClientParams
     from byleave.gateway.revisions import RequestMeta
+    from byleave.gateway.tracing import CallSpan
     from byleave.guard.evaluation import Who
 
 
@@ -42,7 +43,8 @@ class ClientRequest:
     """A request of the client: where its answer goes, on whose behalf it is, and what it says about the client."""
 
     __slots__ = (
-        *("_is_answered", "envelope", "headers", "id", "method", "params", "scopes", "sink", "task", "who"),
+        *("_is_answered", "came", "envelope", "headers", "id", "method", "params", "scopes", "sink", "task", "trace"),
+        *("transport_headers", "who"),
         "withdrawn",
     )
 
@@ -55,6 +57,9 @@ class ClientRequest:
         self.envelope: RequestMeta | None = None  # of a stateless revision; None after a handshake
         self.headers: Mapping[str, str] = {}
         self.scopes: frozenset[str] | None = None  # of the caller's token; None where it needs none
+        self.transport_headers: Mapping[str, str] = {}  # also after a handshake, where they are not checked
+        self.trace: CallSpan | None = None  # where spans are sent
+        self.came = 0.0  # when it came; 0 once it is counted
         self.task: asyncio.Task[Any] | None = None
         self._is_answered = False
         self.withdrawn = False  # the client has cancelled it

@@ -24,6 +24,7 @@ from msgspec import Raw, Struct
 
 from byleave import __version__
 from byleave.gateway.interfaces import DownError, Outgoing
+from byleave.gateway.log_lines import of_no_request
 from byleave.gateway.message import decoded, members_of, notification, request
 from byleave.gateway.requests import ServerAnswer, ServerLost
 from byleave.gateway.revisions import (
@@ -325,7 +326,7 @@ class ServerConnection:
         if self.link is not None:
             return
         if self._opening is None:
-            self._opening = asyncio.get_running_loop().create_task(self._open())
+            self._opening = asyncio.get_running_loop().create_task(self._open(), context=of_no_request())
             self._opening.add_done_callback(self._opening_done)
         await asyncio.shield(self._opening)
 

@@ -149,9 +149,10 @@ class Session:
     async def _serve(self, said: ClientMessage, sink: Sink, context: MessageContext) -> None:
         caller = self.client.caller
         request = ClientRequest(said.id, said.method, said.params, sink, Who(caller.agent, caller.identity))
+        request.transport_headers = context.headers
         request.scopes = context.scopes
         self._count += 1
-        self.used = monotonic()
+        self.used = request.came = monotonic()
         key = b"#%d" % self._count if self.client.is_shared else said.id  # clients that share may use the same ids
         if key in self.open:
             await request.error(INVALID_REQUEST, "a request of the same id is not answered yet")

@@ -89,6 +89,18 @@ class CallerConnection(Protocol):
     def abort(self) -> None: ...
 
 
+class ExchangeWatch(Protocol):
+    """Who wants to know what became of one request."""
+
+    size: int  # bytes of the response's body
+
+    def began(self, status: int, size: int) -> bytes:
+        """Learn how the response begins; return lines that its head is to have."""
+
+    def ended(self, *, is_lost: bool = False) -> None:
+        """Learn that the response is complete, or the client gone."""
+
+
 class HttpApplication(Protocol[HeadT]):
     """What an HTTP server serves. The server calls it in its event loop; only the work that it returns may wait."""
 
@@ -156,7 +168,18 @@ class ServerExchange(Generic[HeadT]):
     `on_lost` is called if the client goes away before the response is over, `on_quiet` from time to time until then.
     """
 
-    __slots__ = ("_application", "_state", "body", "connection", "head", "on_lost", "on_quiet", "quiet_at", "task")
+    __slots__ = (
+        "_application",
+        "_state",
+        "body",
+        "connection",
+        "head",
+        "on_lost",
+        "on_quiet",
+        "quiet_at",
+        "task",
+        "watch",
+    )
 
     def __init__(
         self,
@@ -174,6 +197,7 @@ class ServerExchange(Generic[HeadT]):
         self.on_lost: Callable[[], None] | None = None
         self.on_quiet: Callable[[], None] | None = None
         self.quiet_at = quiet_at
+        self.watch: ExchangeWatch | None = None
         self._state = _WAITING
 
     @property
@@ -220,6 +244,8 @@ class ServerExchange(Generic[HeadT]):
         if self._state != _WAITING:
             return
         self._state = _STREAMING
+        if self.watch is not None:
+            fields += self.watch.began(200, 0)
         framing = CLOSE if self.head.is_old else b"Transfer-Encoding: chunked\r\n"
         keep = b"" if self.head.is_old or self.connection.keeps(self.head) else CLOSE
         self._write(first, b"%b%b%b%b%b\r\n" % (LINES[200], fields, _EVENTS, framing, keep))
@@ -231,6 +257,8 @@ class ServerExchange(Generic[HeadT]):
 
     def _write(self, pieces: Sequence[bytes], start: bytes) -> None:
         size = sum(map(len, pieces))
+        if self.watch is not None:
+            self.watch.size += size
         framed = (start, *pieces) if self.head.is_old else (start, b"%x\r\n" % size, *pieces, b"\r\n")
         for piece in (b"".join(framed),) if size <= _AT_ONCE else framed:
             self.connection.write(piece)
@@ -258,6 +286,8 @@ class ServerExchange(Generic[HeadT]):
         if self._state == _OVER:
             return
         self._state = _OVER
+        if self.watch is not None:
+            self.watch.ended(is_lost=True)
         if self.on_lost is not None:
             self.on_lost()
         if self.task is not None:
@@ -265,10 +295,14 @@ class ServerExchange(Generic[HeadT]):
 
     def _start(self, status: int, size: int, fields: bytes) -> bytes:
         keep = b"" if self.connection.keeps(self.head) else CLOSE
+        if self.watch is not None:
+            fields += self.watch.began(status, size)
         return b"%b%b%bContent-Length: %d\r\n\r\n" % (LINES[status], fields, keep, size)
 
     def _finish(self) -> None:
         self._state = _OVER
+        if self.watch is not None:
+            self.watch.ended()
         self.connection.finished(self.head)
 
 

@@ -1,7 +1,8 @@
 """How the gateway behaves, as the trusted layers say it: the `[gateway]` table, and who may call by which token.
 
 Of each setting the strongest layer that has it counts. Whose tokens count, which agents they mean and which scopes they
-need is for the user and the machine's owner to say: a project's file cannot, trusted or not.
+need is for the user and the machine's owner to say: a project's file cannot, trusted or not. The same holds for where
+telemetry and the access log go.
 
 `read_gateway` reads the table into `GatewaySettings`, whose defaults hold for the keys that are left out.
 """
@@ -36,7 +37,7 @@ CLIENT, PERSON = "client", "person"
 SERVE_NEW, ASK_NEW = "serve", "ask"
 ISSUER = "iss"
 MOST_STEPS = 8  # names in the path of a claim
-_OWN = frozenset({USER, MANAGED, COMMAND_LINE, INLINE})  # layers that may say whose tokens count
+_OWN = frozenset({USER, MANAGED, COMMAND_LINE, INLINE})  # layers that may say whose tokens count, and where data goes
 _OWN_KEYS = ("public_url", "issuers", "identities", "scopes")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 # What may stand in a header, between quotes, as it is; and no query, no fragment, no user.
@@ -84,6 +85,17 @@ class ScopeRule(Struct, frozen=True):
         )
 
 
+class TelemetrySettings(Struct, frozen=True):
+    """What `[gateway.telemetry]` says; None is what it leaves to the environment."""
+
+    endpoint: str | None = None
+    service_name: str | None = None
+    traces: bool | None = None
+    metrics: bool | None = None
+    sample: float | None = None
+    interval: float | None = None
+
+
 class GatewaySettings(Struct, frozen=True):
     """How the gateway behaves. Sizes are bytes, times seconds; None is no limit."""
 
@@ -113,6 +125,9 @@ class GatewaySettings(Struct, frozen=True):
     issuers: tuple[JwtSettings, ...] = ()  # further ones
     identities: tuple[IdentityRule, ...] = ()
     scopes: tuple[ScopeRule, ...] = ()
+    log_format: str = "text"
+    access_log: bool | str = False  # a str is the absolute path of a file
+    telemetry: TelemetrySettings | None = None
 
     @property
     def all_issuers(self) -> tuple[JwtSettings, ...]:
@@ -145,7 +160,44 @@ def read_gateway(layers: Sequence[Layer], root: str, home: str, problems: Proble
             given["trusted_proxies"] = tuple(_networks(table["trusted_proxies"], layer, problems))
         if "metrics_agents" in table:
             given["metrics_agents"] = tuple(table["metrics_agents"])
+        if isinstance(table.get("access_log"), str):
+            given["access_log"] = _access_log(table["access_log"], layer, problems, home)
+        if "telemetry" in table:
+            given["telemetry"] = _telemetry(table["telemetry"], layer, problems)
     return GatewaySettings(**(given | _CallerReader(given, spoken, problems, root, home).read()))
+
+
+def _access_log(path: str, layer: Layer, problems: Problems, home: str) -> str:
+    at = ("gateway", "access_log")
+    if layer.name not in _OWN:
+        hint = "put it into your own configuration, or write access_log = true"
+        problems.add(layer, "a project's file cannot name a file for the access log", hint=hint, at=at)
+    if path.startswith("~/") and home:
+        path = os.path.join(home, path[2:])
+    if not os.path.isabs(path) or "\0" in path:
+        problems.add(layer, "the access log needs a whole path", hint='write "/var/log/byleave.log", or true', at=at)
+    return path
+
+
+def _telemetry(table: Mapping[str, Any], layer: Layer, problems: Problems) -> TelemetrySettings:
+    at = ("gateway", "telemetry")
+    if layer.name not in _OWN:
+        hint = "put [gateway.telemetry] into your own configuration, or give it by --policy"
+        problems.add(layer, "a project's file cannot say where telemetry is sent", hint=hint, at=at)
+    problem = endpoint_problem(table["endpoint"]) if "endpoint" in table else ""
+    if problem:
+        problems.add(layer, problem, hint='write "http://127.0.0.1:4318"', at=(*at, "endpoint"))
+    return TelemetrySettings(**{key: value for key, value in table.items() if not key.startswith("#")})
+
+
+def endpoint_problem(endpoint: str) -> str:
+    """Return why telemetry cannot be sent to this URL; empty if it can. What it says repeats nothing of the URL."""
+    target = parse_url(endpoint)
+    if isinstance(target, BadUrl) or target.scheme not in ("http", "https"):
+        return "telemetry is sent by http or https"
+    if target.userinfo:
+        return "the URL of a collector carries no user name and no password: OTEL_EXPORTER_OTLP_HEADERS does"
+    return "the URL of a collector has no query and no fragment" if set(endpoint) & {"?", "#"} else ""
 
 
 def _networks(texts: Sequence[str], layer: Layer, problems: Problems) -> Iterator[Network]:

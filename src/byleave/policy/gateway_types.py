@@ -125,6 +125,37 @@ class IssuerTable(ConfigTable):
     ] = UNSET
 
 
+class TelemetryTable(ConfigTable):
+    """Where the gateway sends traces and figures by OTLP: docs/telemetry.md. Not in a project's file."""
+
+    endpoint: Annotated[
+        str | UnsetType,
+        Meta(
+            description="The collector's base URL, to which /v1/traces and /v1/metrics are added (default: what "
+            "OTEL_EXPORTER_OTLP_ENDPOINT says).",
+            examples=["http://127.0.0.1:4318"],
+        ),
+    ] = UNSET
+    service_name: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=100)] | UnsetType,
+        Meta(description="service.name (default: OTEL_SERVICE_NAME, then byleave).", examples=["byleave"]),
+    ] = UNSET
+    traces: Annotated[bool | UnsetType, Meta(description="Whether spans are sent (default: true).")] = UNSET
+    metrics: Annotated[bool | UnsetType, Meta(description="Whether figures are sent (default: true).")] = UNSET
+    sample: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | UnsetType,
+        Meta(
+            description="Which part of the traces that begin here is sent (default: OTEL_TRACES_SAMPLER, then all). A "
+            "trace that began at the caller is sent if the caller says so.",
+            examples=[0.1],
+        ),
+    ] = UNSET
+    interval: Annotated[
+        Annotated[float, Meta(ge=1, le=3600)] | UnsetType,
+        Meta(description="Seconds between two exports of figures (default: 60).", examples=[60]),
+    ] = UNSET
+
+
 class IdentityTable(ConfigTable):
     """Which agent a JSON Web Token means, by its claims. The first that matches counts."""
 
@@ -298,5 +329,24 @@ class GatewayTable(ConfigTable):
         Meta(
             description="What a token must hold a scope for.",
             examples=[{"tools:write": {"tools": {"github": ["create_*"]}}}],
+        ),
+    ] = UNSET
+    log_format: Annotated[
+        Literal["text", "json"] | UnsetType,
+        Meta(description="How the gateway writes its log to standard error (default: text).", examples=["json"]),
+    ] = UNSET
+    access_log: Annotated[
+        bool | str | UnsetType,
+        Meta(
+            description="One line for each HTTP request. true: to standard error. A path that begins with / or ~/: to "
+            "that file, which a project's file cannot name (default: false).",
+            examples=[True, "~/byleave-access.log"],
+        ),
+    ] = UNSET
+    telemetry: Annotated[
+        TelemetryTable | UnsetType,
+        Meta(
+            description="Where the gateway sends traces and figures by OTLP. Not in a project's file.",
+            examples=[{"endpoint": "http://127.0.0.1:4318"}],
         ),
     ] = UNSET
