@@ -4,6 +4,7 @@ import json
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import sha256
@@ -139,6 +140,40 @@ def test_an_outage_refuses_calls_at_once_shows_and_loses_nothing(
     assert all("password" not in line.lower() for line in running.said)
 
 
+def test_a_database_that_hangs_holds_up_nobody_else(tmp_path: Path, url: str, own: PostgresServer) -> None:
+    place = Place(tmp_path, POLICY)
+    with over_http(place) as running:
+        clients = [PlainClient(running) for _ in range(2)]
+        assert clients[0].price()["structuredContent"] == {"cents": 250}
+        time.sleep(0.3)  # until what is known of approved definitions is looked up again
+        own.freeze()
+        answers: list[Any] = []
+        threads = [
+            threading.Thread(
+                target=lambda client=client, name=name: answers.append(client.use(name, {"article": "x", "sql": "s"}))
+            )
+            for client, name in zip(clients, ("shop__price", "shop__query"), strict=True)
+        ]
+        for each in threads:
+            each.start()
+        took: list[float] = []
+        while any(each.is_alive() for each in threads) and len(took) < 200:
+            began = time.monotonic()
+            assert look(running, "/health")[0] == 200
+            took.append(time.monotonic() - began)
+            time.sleep(0.1)
+        own.thaw()
+        for each in threads:
+            each.join(30)
+        assert len(took) > 5  # they waited for the database, and the gateway did not
+        assert max(took) < 2
+        assert len(answers) == 2
+        assert all("result" not in each or each["result"]["isError"] for each in answers)
+        eventually(lambda: look(running, "/ready")[0] == 200)
+        for client in clients:
+            client.close()
+
+
 class PlainClient:
     """A client with a handshake that does without the SDK, which says much when its gateway is killed."""
 
@@ -173,8 +208,11 @@ class PlainClient:
         self._session = {"Mcp-Session-Id": named} if named else self._session
         return json.loads(answer.read())
 
+    def use(self, name: str, arguments: dict[str, Any]) -> Any:
+        return self.ask("tools/call", {"name": name, "arguments": arguments})
+
     def price(self) -> Any:
-        return self.ask("tools/call", {"name": "shop__price", "arguments": {"article": "x"}})["result"]
+        return self.use("shop__price", {"article": "x"})["result"]
 
     def call_until_lost(self, done: list[Any]) -> None:
         with suppress(OSError, HTTPException):
