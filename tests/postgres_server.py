@@ -136,7 +136,8 @@ class PostgresServer:
         pid = self._process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         for each in [pid, *map(int, children)]:
-            os.kill(each, number)
+            with contextlib.suppress(ProcessLookupError):  # a session that ended meanwhile
+                os.kill(each, number)
 
     def remove(self) -> None:
         """Stop the server, also one that hangs, and remove all that it has written."""
