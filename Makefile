@@ -79,7 +79,7 @@ format: $(READY) ## format, and fix what the linter can fix
 
 lock: $(READY) ## take the newest versions of what development needs into requirements-dev.lock
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-		--extra dev --extra jwt --extra otel --output-file requirements-dev.lock pyproject.toml
+		--extra dev --extra jwt --extra otel --extra postgres --output-file requirements-dev.lock pyproject.toml
 
 # Beside its sources, as a wheel has it: otherwise every test builds it into a home of its own.
 launcher: $(READY) ## build the launcher of the sandbox

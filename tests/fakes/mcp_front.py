@@ -130,6 +130,7 @@ class FakeGateway:
         self.go_on = asyncio.Event()
         self.cancelled = asyncio.Event()
         self.metrics = Metrics()
+        self.problem = ""
         self.refusals: list[tuple[str, str]] = []
 
     def converse(self, caller: Caller) -> Talk:

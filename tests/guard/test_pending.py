@@ -1,5 +1,7 @@
 """A request that amounts to several actions: the strictest verdict is the answer, and every action is recorded."""
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +174,25 @@ def test_a_new_deny_wins_over_a_yes_however_lately_the_policy_was_read(
         waiting = pending(guard, ASKED)
         scene.say("user", f'{POLICY}[[rules]]\ndeny = {{ path = "other/**" }}\n')
         assert guard.complete(waiting, Reply(ONCE, "dashboard")).verdict.decision is DENY
+
+
+def test_approvals_that_are_waited_for_hold_up_no_other_request(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store answers only once another request has been served by the same loop."""
+    served = threading.Event()
+    with guard_of(scene) as guard:
+        guard.complete(pending(guard, ASKED), Reply(FOR_SESSION, "acp"))
+        recall = guard.approvals.approved_by
+        monkeypatch.setattr(guard.approvals, "may_wait", True, raising=False)
+        monkeypatch.setattr(
+            guard.approvals, "approved_by", lambda *said, **named: recall(*said, **named) if served.wait(20) else None
+        )
+
+        async def both() -> tuple[Any, Any]:
+            waits = asyncio.ensure_future(guard.authorize_async(ActionRequest((ASKED,))))
+            await asyncio.sleep(0.05)
+            other = await guard.authorize_async(ActionRequest((ALLOWED,)))
+            served.set()
+            return await waits, other
+
+        outcomes = asyncio.run(both())
+    assert [isinstance(each, Evaluation) and each.allowed for each in outcomes] == [True, True]

@@ -110,11 +110,11 @@ byleave.toml:2: unknown key "zzz" in defaults
   hint: the keys here are os_sandbox, deny_on_missing_agent, mode and ask_timeout""",
     ),
     "a key of a later version is refused": (
-        '[store]\nurl = "sqlite:///x"\n',
+        '[store]\non_failure = "spool"\n',
         """\
-byleave.toml:1: "store" is not in this version
-    [store]
-     ^^^^^
+byleave.toml:2: "store.on_failure" is not in this version
+    on_failure = "spool"
+    ^^^^^^^^^^
   hint: this version does not enforce it yet: remove it, so that you do not rely on it""",
     ),
     "a boolean in quotes": (

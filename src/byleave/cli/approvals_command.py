@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 
 from byleave.cli.output import complain, local_time, paint, say, say_json, say_verbose, table, warn
 from byleave.cli.question_rows import MOST_ROWS, deferred_rows, held_rows, subject_of
+from byleave.cli.shared_store import open_shared
 from byleave.cli.terminal import answer_of, record_answers, requires_person, text_width
 from byleave.cli.trust_command import trust_file
 from byleave.cli.workspace import load_policy, open_workspace
@@ -18,13 +20,13 @@ from byleave.gateway.pins import changed_fields, difference, hidden_characters
 from byleave.guard.evaluation import NO, ONCE
 from byleave.mounts.review import effect, question, waiting
 from byleave.policy.layers import ENCLOSING
-from byleave.store.approvals import APPROVED, ID_LENGTH, PENDING, REVOKED, TOOL_DEFINITION, Approval, now
+from byleave.store.approvals import APPROVED, CALL, ID_LENGTH, PENDING, REVOKED, TOOL_DEFINITION, Approval, now
 from byleave.store.questions import EXPIRED, Answer, Questions, approval_of, fingerprint, status_of
 from byleave.text import quoted, shown
 from byleave.user_files import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from byleave.cli.arguments import ParsedArguments
@@ -54,8 +56,24 @@ def run(given: ParsedArguments) -> int:
     workspace = open_workspace(given)
     policy = load_policy(given, workspace)
     say_verbose(given, [f"the workspace is {workspace.root.path}"])
-    pending = list(_pending(workspace, policy.compiled))
-    return _ACTS[given.command.name](given, workspace, pending)
+    with shared_approvals(workspace, policy.compiled.settings):
+        pending = list(_pending(workspace, policy.compiled))
+        return _ACTS[given.command.name](given, workspace, pending)
+
+
+@contextmanager
+def shared_approvals(workspace: Workspace, settings: Mapping[str, Any]) -> Iterator[None]:
+    """Have the approvals of a workspace be those of the shared store as well, if there is one."""
+    shared = open_shared(workspace, settings)
+    if shared is None:
+        yield
+        return
+    workspace.shared = shared
+    workspace.approvals = shared.approvals(workspace.approvals.directory, workspace.memory)
+    try:
+        yield
+    finally:
+        shared.close()
 
 
 def _list(given: ParsedArguments, workspace: Workspace, pending: list[PendingApproval]) -> int:
@@ -161,7 +179,7 @@ def _agrees(given: ParsedArguments, workspace: Workspace, one: PendingApproval) 
         return None if answer is None else _reply(workspace, one.held, ONCE if answer else NO, by)
     if answer is False and one.binding is None:
         workspace.approvals.revoke(approval, now=now())
-        record_answers(given, workspace, [_recorded(approval)], choice="no")
+        _record(given, workspace, [approval], choice="no")
         return False
     if not answer:
         return None
@@ -170,7 +188,7 @@ def _agrees(given: ParsedArguments, workspace: Workspace, one: PendingApproval) 
     elif not _settles(workspace, approval):
         complain(f"byleave: {shown(approval.subject)} changed during the question; nothing was approved")
         return None
-    record_answers(given, workspace, [_recorded(approval)])
+    _record(given, workspace, [approval])
     return True
 
 
@@ -216,8 +234,15 @@ def _revoke(given: ParsedArguments, workspace: Workspace, pending: list[PendingA
     if not known:
         raise _unknown(id_, pending, workspace)
     revoked = [one for one in known if one.status != REVOKED and workspace.approvals.revoke(one, now=now())]
-    record_answers(given, workspace, [_recorded(one) for one in revoked])
+    _record(given, workspace, revoked)
     return _done(given, "revoked", [one.id for one in revoked], "it is revoked already")
+
+
+def _record(given: ParsedArguments, workspace: Workspace, approvals: list[Approval], *, choice: str = "yes") -> None:
+    """Record an answer where what it is about is kept: calls and definitions in the shared store, if there is one."""
+    for approval in approvals:
+        shared = workspace.shared if approval.kind in (CALL, TOOL_DEFINITION) else None
+        record_answers(given, workspace, [_recorded(approval)], choice=choice, shared=shared)
 
 
 def _recorded(approval: Approval) -> str:

@@ -25,10 +25,10 @@ from byleave.cli.output import (
     warn,
     width_of,
 )
+from byleave.cli.shared_store import open_records
 from byleave.cli.workspace import open_workspace
 from byleave.errors import InputError
 from byleave.store.audit.chain import read_head
-from byleave.store.audit.log import AuditLog
 from byleave.store.audit.query import Filter, read_when
 from byleave.store.audit.wording import deciding_rule, said, text, was_seen, what
 from byleave.text import quoted, shown
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from byleave.store.audit.chain import ChainHead
     from byleave.store.audit.table import StoredRecord
     from byleave.store.audit.verify import Verification
+    from byleave.store.interfaces import RecordReader
 
 BROKEN = 1
 _NEWEST = 50  # records that `list` shows without --limit
@@ -60,7 +61,7 @@ def run(given: ParsedArguments) -> int:
     workspace = open_workspace(given)
     if given.command.name == "summary":
         return summarize(given, workspace)
-    log = AuditLog(workspace.homes.workspace(workspace.root.path))
+    log = open_records(given, workspace)
     say_verbose(given, [f"the workspace is {workspace.root.path}", f"its records are in {log.directory}"])
     try:
         return _COMMANDS[given.command.name](given, log, workspace.root.path)
@@ -69,7 +70,7 @@ def run(given: ParsedArguments) -> int:
         log.close()
 
 
-def _list(given: ParsedArguments, log: AuditLog, root: str) -> int:
+def _list(given: ParsedArguments, log: RecordReader, root: str) -> int:
     rows = _Rows(given)
     for kept in log.query(_filter(given, root, limit=_NEWEST)):
         rows.show(kept)
@@ -78,7 +79,7 @@ def _list(given: ParsedArguments, log: AuditLog, root: str) -> int:
     return 0
 
 
-def _show(given: ParsedArguments, log: AuditLog, _root: str) -> int:
+def _show(given: ParsedArguments, log: RecordReader, _root: str) -> int:
     word = given.words["SEQUENCE"]
     kept = log.get(int(word)) if word.isascii() and word.isdigit() and len(word) <= 18 else None
     if kept is None:
@@ -91,7 +92,7 @@ def _show(given: ParsedArguments, log: AuditLog, _root: str) -> int:
     return 0
 
 
-def _tail(given: ParsedArguments, log: AuditLog, root: str) -> int:
+def _tail(given: ParsedArguments, log: RecordReader, root: str) -> int:
     if given.flag("ui"):
         from byleave.cli.audit_view_command import show_records  # only for a screen
 
@@ -116,7 +117,7 @@ def _tail(given: ParsedArguments, log: AuditLog, root: str) -> int:
         return 0
 
 
-def _export(given: ParsedArguments, log: AuditLog, root: str) -> int:
+def _export(given: ParsedArguments, log: RecordReader, root: str) -> int:
     records = (exported(kept, root) for kept in log.query(_filter(given, root, limit=None)))
     as_csv = given.one("format") == "csv"
     if as_csv and given.flag("json"):
@@ -136,7 +137,7 @@ def _write_csv(records: Iterable[dict[str, Any]]) -> None:
         writer.writerow(csv_row(tree))
 
 
-def _verify(given: ParsedArguments, log: AuditLog, _root: str) -> int:
+def _verify(given: ParsedArguments, log: RecordReader, _root: str) -> int:
     found = log.verify(_given_head(given))
     if given.flag("json"):
         say_json(found.tree)
@@ -144,7 +145,7 @@ def _verify(given: ParsedArguments, log: AuditLog, _root: str) -> int:
         checked = given.one("head") is not None
         for line in _verification_lines(found, checked=checked):
             say(line)
-        if not found.ok and not checked:  # what a head contradicts is not mended by a new log
+        if not found.ok and not checked and log.may_begin_anew:  # what a head contradicts is not mended by a new log
             say(f"  hint: {_BEGIN_ANEW.format(shown(log.directory))}")
     return 0 if found.ok else BROKEN
 
@@ -162,8 +163,8 @@ def _verification_lines(found: Verification, *, checked: bool) -> list[str]:
     return [f"{paint('ok', 'allow')}: {found.records} records, {found.first} to {found.last}, are intact{also}"]
 
 
-def _head(given: ParsedArguments, log: AuditLog, _root: str) -> int:
-    head = log.head()
+def _head(given: ParsedArguments, log: RecordReader, _root: str) -> int:
+    head = log.lasting_head()
     if given.flag("json"):
         say_json({"sequence": head.sequence, "hash": head.hash})
     else:
@@ -306,7 +307,7 @@ def _short(source: str) -> str:
     return f"…/{source.rpartition('/')[2]}" if source.startswith("/") else source
 
 
-_COMMANDS: dict[str, Callable[[ParsedArguments, AuditLog, str], int]] = {
+_COMMANDS: dict[str, Callable[[ParsedArguments, RecordReader, str], int]] = {
     "list": _list,
     "show": _show,
     "tail": _tail,

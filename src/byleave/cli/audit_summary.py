@@ -15,6 +15,7 @@ from msgspec import Struct
 from byleave.analysis.activity import ActivityCount
 from byleave.cli.output import cut_to, local_time, paint, say, say_json, warn, width_of
 from byleave.cli.progress import ProgressBar
+from byleave.cli.shared_store import open_records
 from byleave.errors import ByleaveError, InputError
 from byleave.hooks.liveness import silent_agents
 from byleave.policy.dirs import find_homes
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from byleave.cli.arguments import ParsedArguments
     from byleave.policy.dirs import UserDirs
     from byleave.policy.load import Workspace
+    from byleave.store.interfaces import RecordReader
 
 WIDTH = 80
 _SHOWN = 6  # lines of each list
@@ -95,9 +97,9 @@ def _silent_agents(home: str, now: float) -> list[str]:
     return silent_agents(home, find_homes({"HOME": home}).state, os.environ.get("PATH", ""), now) if home else []
 
 
-def _logs(given: ParsedArguments, workspace: Workspace) -> Iterator[tuple[str, AuditLog]]:
+def _logs(given: ParsedArguments, workspace: Workspace) -> Iterator[tuple[str, RecordReader]]:
     if not given.flag("all"):
-        yield workspace.root.path, AuditLog(workspace.homes.workspace(workspace.root.path))
+        yield workspace.root.path, open_records(given, workspace)
         return
     directory = os.path.join(workspace.homes.state, "workspaces")
     try:

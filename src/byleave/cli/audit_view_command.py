@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.cli.arguments import ParsedArguments
-    from byleave.store.audit.log import AuditLog
     from byleave.store.audit.query import Filter
     from byleave.store.audit.table import StoredRecord
+    from byleave.store.interfaces import RecordReader
 
 MOST_RECORDS = 1000  # that are kept to be shown
 _HELP = "d decision   a agent   s source   / text   p pause   c all   q end"
@@ -36,7 +36,9 @@ _OF: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
 }
 
 
-def show_records(given: ParsedArguments, log: AuditLog, selected: Filter, line: Callable[[StoredRecord], str]) -> int:
+def show_records(
+    given: ParsedArguments, log: RecordReader, selected: Filter, line: Callable[[StoredRecord], str]
+) -> int:
     """Show records until the person ends it; `line` makes the row of one."""
     requires_screen(given)
     show_live(RecordScreen(log, selected, line))
@@ -48,7 +50,7 @@ class RecordScreen:
 
     about = "records"  # nothing is answered here
 
-    def __init__(self, log: AuditLog, selected: Filter, line: Callable[[StoredRecord], str]) -> None:
+    def __init__(self, log: RecordReader, selected: Filter, line: Callable[[StoredRecord], str]) -> None:
         self._log = log
         self._selected = structs.replace(selected, limit=MOST_RECORDS)
         self._line = line

@@ -14,6 +14,7 @@ from msgspec import Struct
 from byleave import __version__
 from byleave.cli.output import paint, say, say_json, say_verbose, table
 from byleave.cli.service_command import service_sentence
+from byleave.cli.shared_store import open_records
 from byleave.cli.workspace import load_policy, loosened, open_workspace, origins
 from byleave.core.access import SHELL_TOOL
 from byleave.core.fs_rules import is_under
@@ -161,6 +162,7 @@ def _findings(given: ParsedArguments, service: dict[str, Any]) -> Iterator[Docto
     policy = _load(given, workspace)
     yield from _policy(given, workspace, policy)
     yield _audit(workspace)
+    yield from _store(given, workspace)
     yield _opening()
     yield from _hooks(workspace)
     yield from _own_code(workspace)
@@ -291,6 +293,20 @@ def _audit(workspace: Workspace) -> DoctorFinding:
     if not number:
         text = "empty: no decision was recorded yet"
     return DoctorFinding(GOOD, "audit log", text)
+
+
+def _store(given: ParsedArguments, workspace: Workspace) -> Iterator[DoctorFinding]:
+    """Say whether the store that gateways share can be read, if there is one."""
+    try:
+        records = open_records(given, workspace)
+        try:
+            if not records.may_begin_anew:
+                number = records.head().sequence
+                yield DoctorFinding(GOOD, "shared store", f"{records.directory} answers; its last record is {number}")
+        finally:
+            records.close()
+    except ByleaveError as error:
+        yield DoctorFinding(BAD, "shared store", f"{error.problem}; {error.hint}")
 
 
 def _hooks(workspace: Workspace) -> Iterator[DoctorFinding]:

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from byleave.cli.mount_command import mount_first
 from byleave.cli.output import complain, paint, say, say_json
+from byleave.cli.shared_store import hide_variables, open_shared
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.action import LOCAL
 from byleave.core.url import parse_url
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from byleave.guard.guard import Guard
     from byleave.policy.load import Workspace
     from byleave.policy.servers import ServerConfig
+    from byleave.store.postgres.shared_store import SharedStore
 
 
 _ENDED_BY_SIGNAL = 128
@@ -91,31 +93,46 @@ def _run(given: ParsedArguments) -> int:
     authorizing: Any = WithRunModes(policy, by_hand=False)
     session = given.one("session") or "default"
     approval = client_approval(over_http=given.one("http") is not None)
+    shared = open_shared(workspace, policy.compiled.settings)
+    hide_variables()
     guard = guard_for(
-        workspace, "mcp", client_approves=approval, policy=authorizing, session=session, asker=CallerAsker()
+        workspace,
+        "mcp",
+        client_approves=approval,
+        policy=authorizing,
+        session=session,
+        asker=CallerAsker(),
+        shared=shared,
     )
     form = "text" if given.flag("check") else policy.compiled.gateway.log_format
     warning = paint("byleave: warning:", "ask", sys.stderr)
     log = Log(form, warning=warning, is_quiet=given.flag("quiet"))
     try:
+        if shared is not None:
+            shared.maintain(policy.compiled.settings, log.note)
         for sentence in guard.warnings:
             log.note(sentence)
-        return asyncio.run(_serve(given, workspace, guard, log))
+        return asyncio.run(_serve(given, workspace, guard, log, shared))
     finally:
         guard.close()
+        if shared is not None:
+            shared.close()
         for sentence in guard.troubles:
             log.note(sentence)
         log.close()
         gc.freeze()  # what the last collection would find is not worth it, and msgspec 0.22 frees some of it twice
 
 
-async def _serve(given: ParsedArguments, workspace: Workspace, guard: Guard, log: Log) -> int:
+async def _serve(
+    given: ParsedArguments, workspace: Workspace, guard: Guard, log: Log, shared: SharedStore | None
+) -> int:
     sys.setswitchinterval(_TURN)
     gateway = Gateway(
         workspace,
         guard,
         note=log.note,
         welcome_time=WELCOME_TIME,
+        shared=shared,
     )
     try:
         if given.flag("check"):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from byleave.cli.arguments import ParsedArguments
     from byleave.guard.evaluation import Question
     from byleave.policy.load import Workspace
+    from byleave.store.interfaces import RecordStore
+    from byleave.store.postgres.shared_store import SharedStore
 
 
 _MOST_PARENTS = 256
@@ -86,13 +88,23 @@ def requires_person(given: ParsedArguments) -> None:
 
 
 def record_answers(
-    given: ParsedArguments, workspace: Workspace, subjects: Iterable[str], *, choice: str = "yes"
+    given: ParsedArguments,
+    workspace: Workspace,
+    subjects: Iterable[str],
+    *,
+    choice: str = "yes",
+    shared: SharedStore | None = None,
 ) -> None:
     """Record that the user changed something with this command, once for every subject; not where a mount leads.
 
-    It is done by then: where it cannot be recorded, a warning says so.
+    It is done by then: where it cannot be recorded, a warning says so. `shared` is the store that was changed, if it
+    was not the user's own.
     """
-    log = workspace.audit_log(None, Redactor())
+    log: RecordStore
+    if shared is None:
+        log = own = workspace.audit_log(None, Redactor())
+    else:
+        log, own = shared.log(Redactor()), None
     try:
         for subject in subjects:
             log.append(
@@ -106,7 +118,8 @@ def record_answers(
                     "answer": {"by": "--yes" if given.flag("yes") else "terminal", "choice": choice},
                 }
             )
-        log.fold()
+        if own is not None:
+            own.fold()
     except ByleaveError as error:
         warn(given, [f"NOT RECORDED: {error}"])
     finally:

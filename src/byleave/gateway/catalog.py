@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 
     from byleave.gateway.context import GatewayContext
     from byleave.gateway.opened_servers import OpenedServers
-    from byleave.gateway.pins import Pins
+    from byleave.gateway.pins import PinResult, Pins
     from byleave.gateway.server_connection import Introduction
     from byleave.gateway.server_listing import ServerListings, View
     from byleave.gateway.upstream import Upstream
     from byleave.policy.live_policy import LivePolicy
     from byleave.policy.servers import ServerConfig
+    from byleave.store.tool_definitions import Definition
 
 
 PATIENCE = 15.0  # seconds that a list waits for one server
@@ -244,9 +245,7 @@ class Catalog:
         self._hidden.pop((kind, server), None)
         if what:
             seen = catalog.definitions
-            found_by_pins = pins.known(server, seen, what)
-            if found_by_pins is None:
-                found_by_pins = await asyncio.to_thread(pins.evaluate, server, seen, what)  # it may wait for a file
+            found_by_pins = await _evaluated(pins, server, seen, what)
             kept, left_out = catalog.approved(found_by_pins), left_out + found_by_pins.left_out
             if found_by_pins.hidden:
                 self._hidden[kind, server] = {each.name: each for each in found_by_pins.hidden}
@@ -277,7 +276,8 @@ class Catalog:
         if pins is None or server == LOCAL:
             return offer
         if offer is not None and (pinned := offer.definition) is not None:
-            if pins.approves(server, name, pinned.sha256, KINDS[kind].what):
+            asked = server, name, pinned.sha256, KINDS[kind].what
+            if await asyncio.to_thread(pins.approves, *asked) if pins.may_wait(server) else pins.approves(*asked):
                 return offer
         elif kind != "tools" and name not in self._hidden.get((kind, server), ()):
             return offer  # it was never listed, so nothing can have changed
@@ -293,9 +293,7 @@ class Catalog:
             self._context.note(f"the instructions of {server} are left out: {definition.why}")
             return ""
         seen = (definition,) if said else ()  # that it has none is known from now on, too
-        found_by_pins = pins.known(server, seen, INSTRUCTIONS)
-        if found_by_pins is None:
-            found_by_pins = await asyncio.to_thread(pins.evaluate, server, seen, INSTRUCTIONS)  # it may wait for a file
+        found_by_pins = await _evaluated(pins, server, seen, INSTRUCTIONS)
         self._hidden.pop((INSTRUCTIONS, server), None)
         for each in found_by_pins.hidden:
             self._hidden[INSTRUCTIONS, server] = {each.name: each}
@@ -446,6 +444,15 @@ class ResourceOwner(Struct, frozen=True):
 
     server: str | None
     problem: str = ""
+
+
+async def _evaluated(pins: Pins, server: str, seen: tuple[Definition, ...], what: str) -> PinResult:
+    """Return what became of definitions; what may have to be waited for, a file or a database, a thread waits for."""
+    if pins.store_may_wait:
+        known = await asyncio.to_thread(pins.known, server, seen, what)
+    else:
+        known = pins.known(server, seen, what)
+    return await asyncio.to_thread(pins.evaluate, server, seen, what) if known is None else known
 
 
 def _only(servers: list[str], *, is_listed: bool = False) -> ResourceOwner:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from byleave.policy.compile import Compiled
     from byleave.policy.gateway_settings import GatewaySettings
     from byleave.policy.servers import ServerConfig
+    from byleave.store.postgres.shared_store import SharedStore
 
 _MOST_NOTES = 200
 _NOTE_AGAIN = 60.0  # seconds after which the same sentence is noted again
@@ -49,8 +50,10 @@ def client_approval(*, over_http: bool) -> Callable[[Compiled], bool]:
 class GatewayContext:
     """The guard and its settings, and where notes, figures and refusals go."""
 
-    def __init__(self, guard: Guard, note: Callable[[str], None]) -> None:
+    def __init__(self, guard: Guard, note: Callable[[str], None], shared: SharedStore | None = None) -> None:
+        """`shared` is the store of all replicas, which then also counts calls per minute."""
         self.guard = guard
+        self.shared = shared
         self.metrics = Metrics()
         self.tracer: Tracer | None = None  # where spans are sent
         self.pin_store = Pins(guard.approvals, asks_new=lambda: self.settings.new_tools == ASK_NEW)
@@ -118,9 +121,12 @@ class GatewayContext:
             raise InputError(f"the agent {quoted(claimed)} proves who it is by a token", hint="send its token")
         return Who(claimed, "claimed")
 
-    def too_fast(self, who: Who) -> tuple[str, Any] | None:
+    async def too_fast(self, who: Who) -> tuple[str, Any] | None:
         """Return why this agent has to wait, and for how long; None if it has not."""
-        wait = self._buckets.take(who.agent, monotonic())
+        if self.shared is None or self._buckets.rate is None:
+            wait = self._buckets.take(who.agent, monotonic())
+        else:
+            wait = await self.shared.rates.take(self._buckets.name_of(who.agent, monotonic()), self._buckets.rate)
         if wait <= 0:
             return None
         self.refused_call("rate", who)

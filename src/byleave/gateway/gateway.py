@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from byleave.policy.gateway_settings import GatewaySettings
     from byleave.policy.load import Workspace
     from byleave.policy.servers import ServerConfig
+    from byleave.store.postgres.shared_store import SharedStore
 
 LOOK_AGAIN = 0.2  # seconds; with the time that a file takes to settle, a change holds within one
 RESTING = 900.0  # seconds that what was opened for a stateless client stays open when it does not call
@@ -57,12 +58,14 @@ class Gateway:
         environment: Mapping[str, str] | None = None,
         on_stderr: Callable[[str, bytes], None] | None = None,
         welcome_time: float = 0.0,
+        shared: SharedStore | None = None,
     ) -> None:
         """`note` takes sentences for the operator, `on_stderr` what servers write to their standard error.
 
         `welcome_time`: the seconds that a client waits at its beginning for servers that were never opened.
+        `shared`: the store that this gateway shares with other replicas.
         """
-        self.context = GatewayContext(guard, note)
+        self.context = GatewayContext(guard, note, shared)
         self.visited: dict[str, set[str]] = {}  # URLs that servers asked for, by the name of their access
         self.on_change: Callable[..., Awaitable[None]] | None = None  # called at every change, with `proofs`
         environment = os.environ if environment is None else environment
@@ -123,6 +126,12 @@ class Gateway:
             "bound": compiled.bound_agents,
             "subjects": subjects,
         }
+
+    @property
+    def problem(self) -> str:
+        """Why calls cannot be served now; empty while they can. Any caller may read it."""
+        shared = self.context.shared
+        return "the store cannot be used" if shared is not None and shared.problem else ""
 
     # ---- Sessions --------------------------------------------------------------------------------------------------
 
@@ -248,6 +257,8 @@ class Gateway:
         for warning in compiled.warnings:
             if warning not in before.warnings:
                 self.note(warning)
+        if before.settings.get("store") != compiled.settings.get("store"):
+            self.note("[store] has changed: the other store is used once the gateway is started again")
         if before.layers != compiled.layers:  # else only an approval is another one
             names = {*before.servers, *compiled.servers}
             changed = {name for name in names if before.servers.get(name) != compiled.servers.get(name)}

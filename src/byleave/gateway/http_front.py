@@ -93,6 +93,10 @@ if TYPE_CHECKING:
         @property
         def metrics(self) -> Metrics: ...
 
+        @property
+        def problem(self) -> str:
+            """Why calls cannot be served now; empty while they can."""
+
         def metrics_text(self) -> str:
             """Return the counts in the format of Prometheus."""
 
@@ -150,6 +154,7 @@ if TYPE_CHECKING:
 _TEXT = b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nCache-Control: no-store\r\n"
 _HEALTH = "/health"
 _HEALTHY = b'{"status":"ok"}'
+_READY = "/ready"
 _MOST_OPEN = 512  # messages of one session, or of one caller without any, that are worked on at a time
 _STANDING = "subscriptions/listen"  # a message whose answer is a stream that stands
 _MOST_UNKNOWN = 1 << 16  # bytes of a body that may wait until the key of its token is known
@@ -579,7 +584,9 @@ class HttpFront:
         """Say what all but foreign pages may know: that the gateway runs, and how one gets a token for it."""
         if is_foreign(exchange.head.fields):
             self._refuse(exchange, FOREIGN_PAGE)
-        elif exchange.head.path == _HEALTH or self._resource is None:
+        elif exchange.head.path == _READY and self._gateway.problem:
+            exchange.reply(503, msgspec.json.encode({"status": "not ready", "why": self._gateway.problem}))
+        elif exchange.head.path in (_HEALTH, _READY) or self._resource is None:
             exchange.reply(200, _HEALTHY)
         else:
             exchange.reply(200, self._resource.document, fields=CACHED)
@@ -627,5 +634,6 @@ ROUTES: Mapping[str, Mapping[str, Serve]] = {
     "/sse": {"GET": HttpFront._old_listen},  # noqa: SLF001
     "/messages": {"POST": HttpFront._old_post},  # noqa: SLF001
     _HEALTH: _OPEN,
+    _READY: _OPEN,
     "/metrics": {"GET": HttpFront._metrics},  # noqa: SLF001
 }

@@ -53,6 +53,15 @@ class Buckets:
         self._left[agent] = (left - 1 if left >= 1 else left), now
         return 0.0 if left >= 1 else (1 - left) * 60 / self.rate
 
+    def name_of(self, agent: str | None, now: float) -> str:
+        """Return under which name an agent's calls are counted elsewhere: so many names are kept apart, and no more."""
+        if agent not in self._left and len(self._left) >= _MOST and self.rate is not None:
+            self._forget(now, self.rate)
+            if len(self._left) >= _MOST:
+                return "others"
+        self._left[agent] = 0.0, now  # as if all were used up: it is forgotten after a minute
+        return "" if agent is None else f"agent {agent}"
+
     def _forget(self, now: float, rate: float) -> None:
         """Forget the agents whose calls are all there again."""
         if now < self._searched + _PAUSE:

@@ -112,13 +112,13 @@ class Methods:
         """Return what the caller of a request may see."""
         return Visibility(self.context.guard.policy, request.who.agent)
 
-    def too_busy(self, request: ClientRequest) -> tuple[str, Any] | None:
+    async def too_busy(self, request: ClientRequest) -> tuple[str, Any] | None:
         """Return why no further call is taken now; None if there is room."""
         most = self.context.settings.max_calls * (_CLIENTS_SHARING if self.client.is_shared else 1)
         if len(self._open_requests) > most:
             self.context.refused_call("calls", request.who)
             return f"more than {most} requests of this client are open", None
-        return self.context.too_fast(request.who)
+        return await self.context.too_fast(request.who)
 
     async def use_server(self, request: ClientRequest, call: ServerCall) -> bool:
         """Authorize a call, forward it, and answer the client; return whether it was done."""
@@ -164,7 +164,7 @@ class Methods:
             await self._forwarder.refuse(request, call, denied.verdict)
             self._continuations.give_up(continuation)
             return False
-        busy = self.too_busy(request) if continuation is None else None
+        busy = await self.too_busy(request) if continuation is None else None
         if busy is not None:
             self.context.metrics.called(call.server, request.who.agent, "allow", "limited")
             self._forwarder.finished(request, call, "allow", "limited")
@@ -227,7 +227,7 @@ class Methods:
         """Subscribe to resources for a client that listens; add to `kept` those that the caller may see."""
         view, notifications = self.view_of(request), self.notifications
         for uri in uris if isinstance(uris, list) else ():
-            if self.too_busy(request) is not None:  # each is as good as a request
+            if await self.too_busy(request) is not None:  # each is as good as a request
                 break
             server = (await self.catalog.owner(uri, view)).server if isinstance(uri, str) else None
             if server is None:

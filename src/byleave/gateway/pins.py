@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from byleave.store.approvals import Approvals
+    from byleave.store.interfaces import ApprovalStore
     from byleave.store.tool_definitions import Pin
 
     Tool = dict[str, Any]
@@ -173,7 +173,7 @@ class Pins:
 
     def __init__(
         self,
-        approvals: Approvals,
+        approvals: ApprovalStore,
         *,
         asks_new: Callable[[], bool] = lambda: False,
         now: Callable[[], str] = now,
@@ -182,6 +182,7 @@ class Pins:
         """`asks_new`: whether what a known server has never listed before waits for a person."""
         self._definitions = approvals.definitions
         self._workspace = approvals.workspace_id
+        self.store_may_wait = approvals.may_wait
         self._asks_new = asks_new
         self._now = now
         self._clock = clock
@@ -236,6 +237,11 @@ class Pins:
         name = tool.get("name")
         return isinstance(name, str) and self.approves(server, name, pinned_hash(tool))
 
+    def may_wait(self, server: str) -> bool:
+        """Whether the next question about a server may take seconds: a thread asks it then."""
+        state = self._states.get(server)
+        return self.store_may_wait and (state is None or self._clock() >= state.look_again)
+
     def approves(self, server: str, name: str, sha256: str, what: str = TOOL) -> bool:
         """Whether the definition that has this hash is approved now."""
         try:
@@ -287,35 +293,33 @@ class Pins:
         if state is not None and not look and time < state.look_again:
             return state
         stamp = self._definitions.stamp(server)
-        if state is None:
-            state = self._states[server] = _State()
-        if stamp != state.stamp:
+        if state is None or stamp != state.stamp:
+            # Exchanged as one: no other thread puts older definitions under a newer stamp.
+            replaced = _LONG_AGO if state is None else state.replaced
             try:
-                state.kept = self._definitions.of(server)
+                kept = self._definitions.of(server)
             except StateError:  # what cannot be read approves nothing
-                state.kept = _NOTHING
-                state.results.clear()
+                self._states[server] = _State(_NOTHING, (), replaced)
                 raise
-            state.answers = _answers(state.kept)
-            state.results.clear()
-            state.stamp = stamp
+            state = self._states[server] = _State(kept, stamp, replaced)
         state.look_again = time + _LOOK_AGAIN
         return state
 
 
+_LONG_AGO = float("-inf")
 _NOTHING = ServerDefinitions({what: {} for what in PINNED}, frozenset())
 
 
 class _State:
     """What was read of one server's file, and when it is looked at again."""
 
-    def __init__(self) -> None:
-        self.kept = _NOTHING
-        self.stamp: tuple[int, ...] = ()
-        self.answers = _answers(_NOTHING)
+    def __init__(self, kept: ServerDefinitions, stamp: tuple[int, ...], replaced: float) -> None:
+        self.kept = kept
+        self.stamp = stamp
+        self.answers = _answers(kept)
         self.results: dict[str, list[tuple[tuple[Definition, ...], tuple[int, ...], PinResult]]] = {}
         self.look_again = 0.0
-        self.replaced = float("-inf")  # when something that waits was last replaced by something else
+        self.replaced = replaced  # when something that waits was last replaced by something else
 
 
 def read_definitions(tools: Sequence[Any], what: str = TOOL) -> tuple[list[tuple[Tool, Definition]], list[LeftOut]]:

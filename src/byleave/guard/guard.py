@@ -11,6 +11,7 @@ that have an asker and can wait for it; `check_async` is the same without blocki
 from __future__ import annotations
 
 import os
+from _thread import allocate_lock  # of threading, which takes longer to load than the guard has
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -65,8 +66,7 @@ if TYPE_CHECKING:
     from byleave.guard.warnings import SensitiveWarnings
     from byleave.policy.compile import Compiled
     from byleave.policy.live_policy import LivePolicy
-    from byleave.store.approvals import Approvals
-    from byleave.store.interfaces import RecordStore
+    from byleave.store.interfaces import ApprovalStore, RecordStore
 
 Done = TypeVar("Done")
 
@@ -92,7 +92,7 @@ class Guard:
     def __init__(
         self,
         policy: LivePolicy,
-        approvals: Approvals,
+        approvals: ApprovalStore,
         log: RecordStore,
         *,
         door: str,
@@ -127,6 +127,7 @@ class Guard:
         self._lasting = lasting
         self._notes = notes
         self._seen: tuple[int, ...] | None = None
+        self._recalling = allocate_lock()  # what one thread has read, another does not replace by something older
         self._client_approves = client_approves
         self._refusals: set[str] = set()  # keys of what a person refused for this session
         self.troubles: list[str] = []  # what could not be recorded or kept after the reply or the effect
@@ -140,17 +141,27 @@ class Guard:
         The strictest verdict on an action is the verdict on the whole request. An input error if it cannot be read.
         """
         decided = self._decide(request)
+        if isinstance(decided, Pending):
+            decided = self._by_earlier_reply(decided)
         return decided if isinstance(decided, Pending) else self._recorder.keep(decided)
 
     async def authorize_async(self, request: ActionRequest) -> Evaluation | Pending:
         """Do the same, and have the records written with those of other requests; they are kept when this returns.
 
-        If the caller is cancelled meanwhile, the log says that what was allowed did not happen.
+        If the caller is cancelled meanwhile, the log says that what was allowed did not happen. Approvals that may have
+        to be waited for are looked up by a thread; who is cancelled by then may have used up a yes for one request.
         """
         decided = self._decide(request)
+        if isinstance(decided, Pending) and self.approvals.may_wait:
+            import asyncio  # heavy: for callers that have a loop
+
+            decided = await asyncio.to_thread(self._by_earlier_reply, decided)
+        elif isinstance(decided, Pending):
+            decided = self._by_earlier_reply(decided)
         return decided if isinstance(decided, Pending) else await self._recorder.keep_async(decided)
 
     def _decide(self, request: ActionRequest) -> Decided | Pending:
+        """Return what the policy says; what needs a person, as if none had replied before."""
         started = monotonic()
         resolved, warnings = self._evaluate_all(request)
         observed = False
@@ -166,10 +177,6 @@ class Guard:
             return Decided(request, resolved, started, warnings=warnings)
         pins = [request.pin if len(resolved) == 1 or _says_only_a_name(each.action) else None for each in resolved]
         keys = [self._key(each, request.who, pin) for each, pin in zip(resolved, pins, strict=True)]
-        if not request.unclear and not observed:  # else no earlier reply can have been about the same
-            earlier = self._by_earlier_reply(request, resolved, keys, started)
-            if earlier is not None:
-                return earlier
         rules = [self._lasting.offer(each) if self._lasting and request.offers_rule else None for each in resolved]
         questions = [
             Question(each, request.who, key, pin, rule, self.policy.root.path)
@@ -422,31 +429,34 @@ class Guard:
         self._keep(question, PENDING, given=given)
         return True
 
-    def _by_earlier_reply(
-        self, request: ActionRequest, resolved: list[ResolvedAction], keys: list[str], started: float
-    ) -> Decided | None:
-        """Return what an earlier reply makes of a request, where a person has replied to all of it; else None."""
-        if not self._refusals.isdisjoint(keys):
+    def _by_earlier_reply(self, pending: Pending) -> Decided | Pending:
+        """Return what an earlier reply makes of a request, where a person has replied to all of it. Any thread may."""
+        request, started = pending.request, pending.started
+        if request.unclear or pending.observed:  # no earlier reply can have been about the same
+            return pending
+        resolved = [question.resolved for question in pending.questions]
+        if any(question.key in self._refusals for question in pending.questions):
             never = Reply(NEVER, "")
             denied = [each.replace(verdict=refused(each.verdict, never)) for each in resolved]
             return Decided(request, denied, started)
         if request.needs_person:
-            return None
-        askers: list[str] = []
-        found: list[ResolvedAction] = []
-        for each, key in zip(resolved, keys, strict=True):
-            if each.verdict.allowed:
-                found.append(each)
-                continue
-            asker = self._approved_by(key, request.step)
-            if asker is None:
-                return None
-            askers.append(asker)
-            found.append(approved(each, asker, before=True))
-        needed = [key for each, key in zip(resolved, keys, strict=True) if not each.verdict.allowed]
-        if not self._spend(needed, request.step):
-            return None
-        return Decided(request, found, started, earlier_reply_record(askers[0]))
+            return pending
+        askers: dict[str, str] = {}
+        with self._recalling:
+            for question in pending.questions:
+                if question.resolved.verdict.allowed:
+                    continue
+                asker = self._approved_by(question.key, request.step)
+                if asker is None:
+                    return pending
+                askers[question.key] = asker
+            if not self._spend(list(askers), request.step):
+                return pending
+        found = [
+            one.resolved if one.resolved.verdict.allowed else approved(one.resolved, askers[one.key], before=True)
+            for one in pending.questions
+        ]
+        return Decided(request, found, started, earlier_reply_record(next(iter(askers.values()))))
 
     def _approved_by(self, key: str, step: str) -> str | None:
         """Return the asker through which what has this key was approved; None if no approval holds for it.

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from byleave.guard.evaluation import Asker
     from byleave.policy.compile import Compiled
     from byleave.policy.live_policy import LivePolicy
+    from byleave.store.interfaces import RecordStore
+    from byleave.store.postgres.shared_store import SharedStore
 
 
 def open_guard(
@@ -47,6 +49,7 @@ def guard_for(
     stays: bool = True,
     may_observe: bool = False,
     check_holds: bool = False,
+    shared: SharedStore | None = None,
 ) -> Guard:
     """Return the guard of an integration, by `policy` if the caller has loaded one. Close it in the end.
 
@@ -54,23 +57,31 @@ def guard_for(
     secrets that lie open. One that `may_observe` leaves decisions to the agent in observe mode.
     With `check_holds`, what its asker cannot ask a person waits for an open dashboard.
     `client_approves` is None for an integration that puts no question to its client (`Guard`).
+    `shared` is the store that records and approvals of calls go to, in the place of the workspace's own files.
     """
     policy = workspace.load(files=files, session=session) if policy is None else policy
     mask = mask_for(policy.compiled.policy, os.environ)
-    log = workspace.audit_log(policy.compiled.settings, mask)
+    log: RecordStore
+    if shared is None:
+        log = own = workspace.audit_log(policy.compiled.settings, mask)
+        approvals = workspace.approvals
+    else:
+        log, own = shared.log(mask), None
+        approvals = shared.approvals(workspace.approvals.directory, workspace.memory)
     sensitive = workspace.sensitive(policy.compiled)
     workspace.remember_root()
     notices = SensitiveWarnings(sensitive, os.path.dirname(workspace.files.session_file(session)))
     notes: list[str] = []
     lasting = None
     if stays:
-        log.start()
+        if own is not None:
+            own.start()
         for found in sensitive_reaches(policy, sensitive):
             notes += notices.say_once(f"{found.entry} {found.name}", found.sentence)
         lasting = None if files else PersistentRule(workspace, session)
     return Guard(
         policy,
-        workspace.approvals,
+        approvals,
         log,
         door=door,
         now=now,

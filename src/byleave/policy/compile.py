@@ -54,6 +54,7 @@ from byleave.policy.normalize import (
 )
 from byleave.policy.sandbox_settings import HostPathCompiler
 from byleave.record import Record, frozen_mapping
+from byleave.store.address import file_problem
 from byleave.text import quoted, sentence_list, shown
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
 _JOINED = frozenset(
     {
         *("tools", "rules", "defaults", "programs", "audit", "sensitive_paths", "sandbox", "shell"),
-        *("agents", "servers", "gateway", "hooks", LEFT_OUT),
+        *("agents", "servers", "gateway", "hooks", "store", LEFT_OUT),
     }
 )
 _OWN_LAYERS = (USER, COMMAND_LINE, MANAGED, INLINE)
@@ -199,7 +200,18 @@ class _Compilation:
             self.warnings.append(f"{shown(layer.file or '')}: defaults.ask_timeout holds only in your own file")
             kept = {name: value for name, value in tree["defaults"].items() if name != "ask_timeout"}
             tree = {**tree, "defaults": kept}
+        if "store" in tree:
+            self.warnings.append(f"{shown(layer.file or '')}: store holds only in your own file")
+            tree = {name: kept for name, kept in tree.items() if name != "store"}
         return layer if tree is layer.tree else layer.replace(tree=tree)
+
+    def _check_store(self) -> None:
+        """Note an address that cannot be used, without its line: it may hold a password."""
+        for layer in self._layers:
+            url = layer.tree.get("store", {}).get("url") if layer.name in _OWN_LAYERS else None
+            problem = None if url is None else file_problem(url)
+            if problem is not None:
+                self.problems.add(layer, f"[store] url: {problem.problem}", hint=problem.hint, at=())
 
     def _host_paths(self) -> dict[str, list[str]]:
         given = [layer for layer in self._layers if layer.trusted and "sandbox" in layer.tree]
@@ -270,6 +282,8 @@ class _Compilation:
     def run(self) -> Compiled:
         if self._settings["sensitive_paths"]:
             self._check_sensitive()
+        if self._settings["store"]:
+            self._check_store()
         trusted = [layer for layer in self._layers if layer.trusted]
         tools = {tool.name: tool for tool in self._merge(trusted) if self._is_whole(tool)}
         described = self._describe(trusted)
@@ -536,9 +550,9 @@ def _distinct(warnings: Iterable[str]) -> tuple[str, ...]:
 
 def _settings(layers: Iterable[Layer]) -> Tree:
     """Return the scalars of all layers, the strongest that sets one winning."""
-    merged: Tree = {"defaults": {}, "programs": {}, "audit": {}, "hooks": {}, "sensitive_paths": []}
+    merged: Tree = {"defaults": {}, "programs": {}, "audit": {}, "hooks": {}, "store": {}, "sensitive_paths": []}
     for layer in layers:
-        for name in ("defaults", "programs", "audit", "hooks"):
+        for name in ("defaults", "programs", "audit", "hooks", "store"):
             merged[name] |= layer.tree.get(name, {})
         merged["sensitive_paths"] += layer.tree.get("sensitive_paths", [])
         if "shell" in layer.tree:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from byleave.core.redact import Redactor
     from byleave.policy.compile import Compiled
     from byleave.store.approvals import Fingerprint
+    from byleave.store.postgres.shared_store import SharedStore
 
 
 ROOT_FILE = "root"  # in the directory of a workspace's records: where the workspace is
@@ -51,6 +52,7 @@ class Workspace:
         self.root = Root.at(root if root is not None else find_root(_working_directory(), self.homes))
         self.memory = ParseCache(self.homes.memory, __version__)
         self.approvals = Approvals(self.homes.workspace(self.root.path), self.memory)
+        self.shared: SharedStore | None = None  # where `approvals` keeps calls, if that is no file of this user
         self.trust = ProjectTrust(self.root, self.approvals)
         self.files = LayerFiles(self.root, self.homes, self.memory, trust=self.trust)
 

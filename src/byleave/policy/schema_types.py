@@ -17,7 +17,7 @@ from byleave.core.access import LARGEST
 from byleave.policy.gateway_types import AgentTable, GatewayTable
 from byleave.policy.rule_types import ConfigTable, Merge, RuleDefinition
 
-NOT_YET: frozenset[tuple[str, ...]] = frozenset({("store",)})
+NOT_YET: frozenset[tuple[str, ...]] = frozenset({("store", "on_failure")})
 """Keys of the full tree that this version does not enforce: an error, so that no user relies on them."""
 
 _YEAR = 365 * 24 * 3600  # seconds
@@ -477,6 +477,19 @@ class Audit(ConfigTable):
     ] = UNSET
 
 
+class StoreTable(ConfigTable):
+    """Where the MCP gateway keeps records, approvals of calls and definitions of tools."""
+
+    url: Annotated[
+        str | UnsetType,
+        Meta(
+            description="sqlite:/// for this user's own files (default), or postgresql://USER@HOST:PORT/DATABASE for "
+            "what several gateways share. Without a password; only in your own file, or in the managed one.",
+            examples=["postgresql://byleave@db.example.com/byleave"],
+        ),
+    ] = UNSET
+
+
 class HostPathsTable(ConfigTable):
     """What every sandbox sees of the machine, beside the system and the workspace."""
 
@@ -589,6 +602,13 @@ class ConfigFile(ConfigTable):
     ] = UNSET
     audit: Annotated[
         Audit | UnsetType, Meta(description="How long records are kept.", examples=[{"keep_days": 365}])
+    ] = UNSET
+    store: Annotated[
+        StoreTable | UnsetType,
+        Meta(
+            description="Where the MCP gateway keeps records, approvals of calls and definitions of tools.",
+            examples=[{"url": "postgresql://byleave@db.example.com/byleave"}],
+        ),
     ] = UNSET
     shell: Annotated[
         Shell | UnsetType, Meta(description="How the commands of agents run.", examples=[{"confine": "auto"}])

@@ -85,7 +85,7 @@ _LATER = _KINDS[2:]
 _FILE_FIELDS = ("path", "sha256", "approved_at")
 _OF_QUESTION = ("asked", "until", "spent", "spent_until")  # fields that end with the answer
 PENDING, APPROVED, REVOKED = "pending", "approved", "revoked"
-TOOL_DEFINITION = "tool_definition"
+CALL, TOOL_DEFINITION = "call", "tool_definition"
 BY_LIST = "approvals"  # the way of `byleave approvals approve`
 ID_LENGTH = 12  # characters of an id: as many as people type. Two things may have the same one
 
@@ -151,6 +151,8 @@ def later(moment: str, seconds: int) -> str:
 
 class Approvals:
     """The approvals of one workspace, in its private directory."""
+
+    may_wait = False
 
     def __init__(self, directory: str, memory: ParseCache) -> None:
         self.directory = directory
@@ -329,7 +331,7 @@ class Approvals:
             if first is not None:
                 first()
 
-        return self._answer(key, forget, was=PENDING, seen=seen)
+        return self.answer(key, forget, was=PENDING, seen=seen)
 
     def settle_action(
         self, key: str, *, status: str, now: str, until: str = "", was: str | None = PENDING, seen: str = ""
@@ -344,10 +346,13 @@ class Approvals:
         def settle(entry: Tree) -> Tree:
             return {name: entry[name] for name in entry if name not in _OF_QUESTION} | answer
 
-        return self._answer(key, settle, was=was, seen=seen)
+        return self.answer(key, settle, was=was, seen=seen)
 
-    def _answer(self, key: str, answer: Callable[[Tree], Tree | None], *, was: str | None, seen: str) -> bool:
-        """Replace the entry of an action by what `answer` makes of it, if it has the status `was`; return whether."""
+    def answer(self, key: str, answer: Callable[[Tree], Tree | None], *, was: str | None, seen: str) -> bool:
+        """Replace the entry of an action by what `answer` makes of it, if it has the status `was`; return whether.
+
+        None is any status. `seen` is the fingerprint of what was shown.
+        """
         fields = {"key": key} if was is None else {"key": key, "status": was}
         won: list[bool] = []
 
@@ -441,13 +446,13 @@ class Approvals:
     def _load(self) -> Tree:
         content = read_private(self._path, limit=LARGEST)
         if content is None:
-            return _nothing()
-        tree = self._memory.recall(self._path, content, _parse)
+            return nothing()
+        tree = self._memory.recall(self._path, content, parse)
         if tree is None:
             self.warnings.append(
                 f"{shown(self._path)} is damaged: nothing counts as approved until you approve it again"
             )
-            return _nothing()
+            return nothing()
         return tree
 
     def _change(self, change: Callable[[Tree], Tree | None]) -> None:
@@ -456,7 +461,7 @@ class Approvals:
         def changed() -> bytes | None:
             self._keep_damaged()
             tree = change(self._load())
-            return None if tree is None else json.dumps(_lean(tree), indent=2, ensure_ascii=True).encode() + b"\n"
+            return None if tree is None else written(tree)
 
         rewrite(self._path, "approvals.lock", changed, limit=LARGEST)
         self._read = None
@@ -464,11 +469,11 @@ class Approvals:
     def _keep_damaged(self) -> None:
         """Put a file we cannot read aside before it is replaced."""
         content = read_private(self._path, limit=LARGEST)
-        if content is not None and _parse(content) is None:
+        if content is not None and parse(content) is None:
             os.replace(self._path, f"{self._path}.damaged")
 
 
-def _parse(content: bytes) -> Tree | None:
+def parse(content: bytes) -> Tree | None:
     """Return the tree of a well-formed file with every kind of approval present; None if it is damaged."""
     try:
         tree = json.loads(content)
@@ -476,10 +481,17 @@ def _parse(content: bytes) -> Tree | None:
         return None
     if not isinstance(tree, dict) or not all(isinstance(tree.get(kind, []), list) for kind in _KINDS):
         return None
-    return {**_nothing(), **tree}
+    return {**nothing(), **tree}
 
 
-def _nothing() -> Tree:
+def written(tree: Tree) -> bytes:
+    """Return the text of a file, in which the later kinds are left out while there is nothing of them."""
+    lean = {key: value for key, value in tree.items() if value or key not in _LATER}
+    return json.dumps(lean, indent=2, ensure_ascii=True).encode() + b"\n"
+
+
+def nothing() -> Tree:
+    """Return a tree without any approval."""
     return {kind: [] for kind in _KINDS}
 
 
@@ -495,11 +507,6 @@ def _replaced(tree: Tree, name: str, fields: Mapping[str, str], *added: Tree) ->
         again = {"kind": kind, **fields}
         changed["revoked"] = [entry for entry in tree["revoked"] if not _has(entry, again)]
     return changed
-
-
-def _lean(tree: Tree) -> Tree:
-    """Leave out the later kinds while there is nothing of them: the file is read by people."""
-    return {key: value for key, value in tree.items() if value or key not in _LATER}
 
 
 def _bounded(tree: Tree) -> Tree:

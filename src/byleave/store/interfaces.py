@@ -1,6 +1,11 @@
-"""What the guard needs of a store, whatever keeps it: this workspace's own files today, a database later.
+"""What the guard and the gateway need of a store, whatever keeps it: a workspace's own files, or a shared database.
 
-Implemented by `store.audit.log.AuditLog`.
+| interface       | own files                            | shared                                      |
+|-----------------|--------------------------------------|---------------------------------------------|
+| `RecordStore`   | `store.audit.log.AuditLog`           | `store.postgres.audit_log.PostgresLog`      |
+| `RecordReader`  | `store.audit.log.AuditLog`           | `store.postgres.audit_reader.PostgresRecords` |
+| `ApprovalStore` | `store.approvals.Approvals`          | `store.postgres.approvals.SharedApprovals`  |
+| `PinStore`      | `store.tool_definitions.Definitions` | `store.postgres.approvals.SharedDefinitions` |
 """
 
 from __future__ import annotations
@@ -10,11 +15,17 @@ from typing import TYPE_CHECKING, Protocol
 from byleave.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from byleave.core.redact import Redactor
     from byleave.errors import StateError
+    from byleave.store.audit.chain import ChainHead
+    from byleave.store.audit.query import Filter
+    from byleave.store.audit.scan import Report
+    from byleave.store.audit.table import StoredRecord
+    from byleave.store.audit.verify import Verification
+    from byleave.store.tool_definitions import Definition, ServerDefinitions
 
 
 class StagedRecord(Protocol):
@@ -65,4 +76,110 @@ class RecordStore(Protocol):
 
     def close(self) -> None:
         """Keep what is staged, finish what is under way; nothing is appended any more."""
+        ...
+
+
+class RecordReader(Protocol):
+    """The audit log for those who read it. `directory` is where the records are, for people."""
+
+    directory: str
+    warnings: list[str]
+    may_begin_anew: bool  # whether moving the files away begins a new log
+
+    def head(self) -> ChainHead:
+        """Return the number and the hash of the newest record."""
+        ...
+
+    def lasting_head(self) -> ChainHead:
+        """Return what to keep elsewhere: a record that covers all before it."""
+        ...
+
+    def query(self, matching: Filter) -> Iterator[StoredRecord]:
+        """Yield the newest records that the filter means, the oldest of them first."""
+        ...
+
+    def get(self, sequence: int) -> StoredRecord | None:
+        """Return one record, None if there is no such number."""
+        ...
+
+    def scan(
+        self, *, since: str | None = None, holding: Sequence[str] = (), report: Report | None = None
+    ) -> Iterator[tuple[int, str]]:
+        """Yield the number and the text of each record since a time that holds one of these; `report` gets how far."""
+        ...
+
+    def verify(self, given: ChainHead | None = None) -> Verification:
+        """Look at all records, also against a head that was kept elsewhere."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        ...
+
+
+class PinStore(Protocol):
+    """The definitions of tools as they were first seen, and what became of changed ones."""
+
+    def of(self, server: str) -> ServerDefinitions:
+        """Return what is recorded of a server; a StateError if that cannot be known."""
+        ...
+
+    def stamp(self, server: str) -> tuple[int, ...]:
+        """Return what changes whenever something about this server does."""
+        ...
+
+    def record(
+        self, server: str, seen: Sequence[Definition], *, now: str, what: str = ..., asks_new: bool = False
+    ) -> None:
+        """Record what was seen, in one write: what is new is approved, what has changed waits."""
+        ...
+
+
+class ApprovalStore(Protocol):
+    """What persons approved. `directory` is where a dashboard of this machine finds questions."""
+
+    directory: str
+    may_wait: bool  # whether a question to it may take seconds: a thread asks where others must not wait
+
+    @property
+    def definitions(self) -> PinStore:
+        """The definitions of tools."""
+        ...
+
+    @property
+    def workspace_id(self) -> str:
+        """What stands for the workspace in the id of a definition."""
+        ...
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return what changes whenever an approval does."""
+        ...
+
+    def refresh(self) -> None:
+        """Read again at the next question."""
+        ...
+
+    def approved_by(self, key: str, *, now: str = "", step: str = "") -> str | None:
+        """Return on which way the action with this key was approved; None if it was not."""
+        ...
+
+    def spend(self, keys: Sequence[str], *, now: str, step: str = "", spent_until: str = "") -> bool:
+        """Use up the approvals that are for one request, all or none; return whether all actions are approved."""
+        ...
+
+    def remember(
+        self,
+        key: str,
+        *,
+        kind: str,
+        subject: str,
+        session: str,
+        status: str,
+        now: str,
+        by: str = "",
+        asked: Mapping[str, Any] | None = None,
+        spent: str = "",
+        spent_until: str = "",
+    ) -> None:
+        """Keep an action as approved, or as one that waits for an answer."""
         ...

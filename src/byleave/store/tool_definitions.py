@@ -160,18 +160,20 @@ class Definitions:
 
     def all(self, warnings: list[str]) -> Iterator[Recorded]:
         """Yield every recorded definition. A file that cannot be read is warned about."""
-        for path in self._files():
-            try:
-                tree = _read(path) or {"server": ""}
-            except StateError as error:
-                warnings.append(str(error))
-                continue
+        for tree in self._trees(warnings):
             for what, section in SECTIONS.items():
                 for name, entry in tree.get(section, {}).items():
                     pin = _pin(entry)
                     yield Recorded(tree["server"], what, name, pin.known)
                     if pin.changed is not None:
                         yield Recorded(tree["server"], what, name, pin.changed, pin.known)
+
+    def _trees(self, warnings: list[str]) -> Iterator[Tree]:
+        for path in self._files():
+            try:
+                yield _read(path) or {"server": ""}
+            except StateError as error:
+                warnings.append(str(error))
 
     def _files(self) -> list[str]:
         try:
@@ -183,7 +185,7 @@ class Definitions:
     def _change(self, server: str, change: Any) -> None:
         def changed() -> bytes | None:
             tree = self._load(server)
-            return _written(tree) if change(tree) else None
+            return written(tree) if change(tree) else None
 
         path = self._path(server)
         rewrite(path, f"{os.path.basename(path).removesuffix(_ENDING)}.lock", changed, limit=LARGEST)
@@ -192,7 +194,7 @@ class Definitions:
         path = self._path(server)
         tree = _read(path)
         if tree is None:
-            return {"server": server, "listed": [], "tools": {}}
+            return no_definitions(server)
         if tree["server"] != server:
             raise _damaged(path)
         return tree
@@ -203,7 +205,7 @@ class Definitions:
         return os.path.join(self._directory, f"{name}{_ENDING}")
 
 
-def _written(tree: Tree) -> bytes:
+def written(tree: Tree) -> bytes:
     """Return the text of a file: a line for each definition.
 
     Piece by piece, so that other threads have their turn while ten thousand of them are written.
@@ -285,13 +287,25 @@ def _read(path: str) -> Tree | None:
     content = read_private(path, limit=LARGEST)
     if content is None:
         return None
+    tree = read_tree(content)
+    if tree is None:
+        raise _damaged(path)
+    return tree
+
+
+def read_tree(content: bytes) -> Tree | None:
+    """Return what is written of one server; None if it is damaged."""
     try:
         tree = _decoded(content)
     except (ValueError, RecursionError):
-        raise _damaged(path) from None
-    if not (isinstance(tree, dict) and isinstance(tree.get("server"), str) and _are_sections(tree)):
-        raise _damaged(path)
-    return tree
+        return None
+    is_whole = isinstance(tree, dict) and isinstance(tree.get("server"), str) and _are_sections(tree)
+    return tree if is_whole else None
+
+
+def no_definitions(server: str) -> Tree:
+    """Return what is written of a server that has listed nothing yet."""
+    return {"server": server, "listed": [], "tools": {}}
 
 
 def _decoded(content: bytes) -> Any:

@@ -44,6 +44,8 @@ class AuditLog:
     Without a `retention` nothing is removed: a command that only reads does not know what the user wants to keep.
     """
 
+    may_begin_anew = True
+
     def __init__(
         self,
         directory: str,
@@ -95,6 +97,10 @@ class AuditLog:
         """Return where the chain ends: the number and the hash of the last record."""
         self._settle()
         return self._journal.settled()[0] if self._exists() else EMPTY
+
+    def lasting_head(self) -> ChainHead:
+        """Return what to keep elsewhere: every record covers all before it, so the last one."""
+        return self.head()
 
     def query(self, matching: Filter) -> Iterator[StoredRecord]:
         """Yield the newest records that the filter means, the oldest of them first."""

@@ -116,7 +116,7 @@ def _numbers(connection: sqlite3.Connection, matching: Filter, using: str) -> It
 def _search(connection: sqlite3.Connection, conditions: list[Condition], using: str, matching: Filter) -> Iterator[int]:
     """Yield the numbers of at most `limit` records, newest first."""
     where = f" WHERE {' AND '.join(sql for sql, _value in conditions)}" if conditions else ""
-    glob = _glob(matching.path) if matching.path is not None else None
+    glob = path_glob(matching.path) if matching.path is not None else None
     column = "path" if glob is not None else "NULL"
     agent = matching.agent if using == _SCAN else None  # else the conditions name it
     bound = f" LIMIT {int(matching.limit)}" if matching.limit is not None and glob is None and agent is None else ""
@@ -127,9 +127,9 @@ def _search(connection: sqlite3.Connection, conditions: list[Condition], using: 
     for sequence, path, name in connection.execute(query, [value for _sql, value in conditions]):
         if left == 0:
             return
-        if agent is not None and not _is_agent(agent, name):
+        if agent is not None and not is_agent(agent, name):
             continue
-        if glob is None or _path_matches(glob, path, matching.root):
+        if glob is None or path_matches(glob, path, matching.root):
             left -= 1
             yield sequence
 
@@ -147,7 +147,7 @@ def _conditions(matching: Filter) -> list[Condition]:
     if matching.through is not None:
         found.append(("sequence <= ?", matching.through))
     if matching.text is not None:
-        found.append(("record GLOB ?", f"*{_literally(_as_stored(matching.text))}*"))
+        found.append(("record GLOB ?", f"*{_literally(as_stored(matching.text))}*"))
     return found
 
 
@@ -156,7 +156,7 @@ def _variants(connection: sqlite3.Connection, matching: Filter, *, by_name: bool
     agents: list[list[Condition]] = [[]]
     if matching.agent is not None and by_name:
         agents = [[("agent = ?", name)] for name in _agents(connection, matching.agent)]
-    paths = [[]] if matching.path is None else list(_places(_glob(matching.path), matching.root))
+    paths = [[]] if matching.path is None else list(_places(path_glob(matching.path), matching.root))
     for path in paths:
         for agent in agents:
             yield [*path, *agent]
@@ -165,14 +165,16 @@ def _variants(connection: sqlite3.Connection, matching: Filter, *, by_name: bool
 def _agents(connection: sqlite3.Connection, pattern: str) -> list[str]:
     if not set(pattern) & set("*?["):
         return [pattern]
-    return [name for (name,) in connection.execute(_NAMES) if _is_agent(pattern, name)]
+    return [name for (name,) in connection.execute(_NAMES) if is_agent(pattern, name)]
 
 
-def _is_agent(pattern: str, name: str | None) -> bool:
+def is_agent(pattern: str, name: str | None) -> bool:
+    """Whether a name is the one that is looked for, or matches it as a glob."""
     return name is not None and (name == pattern or name_matches(pattern, name))
 
 
-def _glob(text: str) -> Glob:
+def path_glob(text: str) -> Glob:
+    """Return the pattern that a path is looked for by; an InputError if it is none."""
     problem = glob_problem(text)
     if problem is not None:
         raise InputError(f"{quoted(text)} is no glob for paths: {problem}", hint="write it like 'src/**' or '**/*.pem'")
@@ -190,7 +192,8 @@ def _places(glob: Glob, root: str) -> Iterator[list[Condition]]:
         yield conditions
 
 
-def _path_matches(glob: Glob, path: str, root: str) -> bool:
+def path_matches(glob: Glob, path: str, root: str) -> bool:
+    """Whether a path matches as it is written or, for a relative pattern, below the root."""
     if glob.text.startswith("/"):
         return path.startswith("/") and glob.matches(path[1:])
     if root and path.startswith(f"{root}/"):
@@ -218,7 +221,8 @@ def _literally(text: str) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in text)
 
 
-def _as_stored(text: str) -> str:
+def as_stored(text: str) -> str:
+    """Return a text as it stands in the text of a record."""
     return encode(text)[1:-1]
 
 

@@ -1,0 +1,123 @@
+"""The tables, and how a database gets them: step by step, forward only, by one process at a time.
+
+Each step is a text of SQL that is never changed once it was released; a database says how many of them it has. A
+database with more steps than this version knows belongs to a newer byleave, and is refused.
+
+`records` is split by day, so that old days are dropped as a whole (`maintenance`). `writers` has one row for each
+process whose records are there: the place and the hash where its chain ends. `documents` are texts that replicas change
+one at a time, each with a MAC (`signed_documents`). `rates` are the calls that agents have left.
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+from psycopg.sql import SQL, Identifier, Literal
+
+from byleave.errors import StateError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from psycopg import Connection
+
+LOCK_MIGRATION, LOCK_ORDER, LOCK_MAINTENANCE = 0x62796C31, 0x62796C32, 0x62796C33  # keys of advisory locks
+PARTITION = "records_"  # the name of a day's table begins with it
+DAYS_AHEAD = 7  # partitions that are there before they are needed
+_SEARCHED = ("event", "session", "door", "agent", "kind", "tool", "path", "decision")
+STEPS = (
+    """
+    CREATE TABLE byleave.writers (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        name text NOT NULL UNIQUE,
+        started timestamptz NOT NULL DEFAULT now(),
+        place bigint NOT NULL DEFAULT 0,
+        hash text NOT NULL,
+        checkpointed bigint NOT NULL DEFAULT 0
+    );
+    CREATE SEQUENCE byleave.record_ids;
+    CREATE TABLE byleave.records (
+        id bigint NOT NULL,
+        writer bigint NOT NULL,
+        place bigint NOT NULL,
+        time timestamptz NOT NULL,
+        hash text NOT NULL,
+        record text NOT NULL,
+        {searched},
+        PRIMARY KEY (id, time)
+    ) PARTITION BY RANGE (time);
+    CREATE INDEX records_chain ON byleave.records (writer, place);
+    CREATE INDEX records_time ON byleave.records (time);
+    CREATE INDEX records_agent ON byleave.records (agent, id) WHERE agent IS NOT NULL;
+    CREATE INDEX records_refused ON byleave.records (decision, id) WHERE decision <> 'allow';
+    CREATE INDEX records_own ON byleave.records (id) WHERE event IN ('checkpoint', 'retention');
+    CREATE TABLE byleave.documents (
+        name text PRIMARY KEY,
+        version bigint NOT NULL,
+        body text NOT NULL,
+        mac bytea NOT NULL
+    );
+    CREATE TABLE byleave.rates (
+        agent text PRIMARY KEY,
+        calls_left double precision NOT NULL,
+        is_allowed boolean NOT NULL,
+        at timestamptz NOT NULL
+    );
+    """.replace("{searched}", ", ".join(f"{name} text" for name in _SEARCHED)),
+)
+
+
+def migrate(connection: Connection[Any]) -> int:
+    """Bring the database to the newest step, and return how many were added. Others wait meanwhile."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK_MIGRATION,))
+    connection.execute("CREATE SCHEMA IF NOT EXISTS byleave")
+    connection.execute("CREATE TABLE IF NOT EXISTS byleave.steps (number int PRIMARY KEY, taken timestamptz NOT NULL)")
+    done = _done(connection)
+    _refuse_newer(done)
+    for number in range(done, len(STEPS)):
+        connection.execute(STEPS[number].encode())
+        connection.execute("INSERT INTO byleave.steps VALUES (%s, now())", (number + 1,))
+    ensure_partitions(connection)
+    return len(STEPS) - done
+
+
+def ensure_partitions(connection: Connection[Any]) -> None:
+    """Make the partitions of today and of the days that follow, by the clock of the database."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK_MIGRATION,))
+    row = connection.execute("SELECT (now() AT TIME ZONE 'UTC')::date").fetchone()
+    today: date = row[0] if row is not None else date.min
+    for ahead in range(-1, DAYS_AHEAD + 1):  # yesterday too: a clock may be set back a little
+        day = today + timedelta(days=ahead)
+        start, end = (f"{each.isoformat()} 00:00:00+00" for each in (day, day + timedelta(days=1)))
+        connection.execute(
+            SQL(
+                "CREATE TABLE IF NOT EXISTS byleave.{} PARTITION OF byleave.records FOR VALUES FROM ({}) TO ({})"
+            ).format(Identifier(partition_name(day)), Literal(start), Literal(end))
+        )
+
+
+def partition_name(day: date) -> str:
+    """Return the name of the table with the records of a day."""
+    return f"{PARTITION}{day.strftime('%Y%m%d')}"
+
+
+def check_version(connection: Connection[Any]) -> None:
+    """Refuse a database without our tables, with older ones, or with newer ones: for commands that only read."""
+    row = connection.execute("SELECT to_regclass('byleave.steps') IS NOT NULL").fetchone()
+    done = _done(connection) if row is not None and row[0] else 0
+    _refuse_newer(done)
+    if done < len(STEPS):
+        hint = "start a gateway of this version once: `byleave mcp --http`"
+        raise StateError("the database has no tables of this version of byleave", hint=hint)
+
+
+def _done(connection: Connection[Any]) -> int:
+    row = connection.execute("SELECT coalesce(max(number), 0) FROM byleave.steps").fetchone()
+    return int(row[0]) if row is not None else 0
+
+
+def _refuse_newer(done: int) -> None:
+    if done > len(STEPS):
+        problem = f"the database has tables of a newer byleave: step {done}, and this one knows {len(STEPS)}"
+        raise StateError(problem, hint="update byleave on this machine")

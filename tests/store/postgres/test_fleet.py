@@ -1,0 +1,294 @@
+"""Two gateways on one database are one gateway: approvals, limits and records hold across them, and outages show."""
+
+import json
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from hashlib import sha256
+from http.client import HTTPConnection, HTTPException
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import amounts
+from fakes.mcp_sdk import MODERN, SHOP, Place, Running, Talk, at, eventually, over_http, talking, words
+from postgres_server import KEY, PostgresServer
+from sandbox.machine import needs_sandbox
+
+pytestmark = needs_sandbox
+
+TOKEN = "a token that only ops knows"
+POLICY = f"""
+[servers.shop]
+command = {json.dumps(SHOP)}
+[agents.ops]
+token = "sha256:{sha256(TOKEN.encode()).hexdigest()}"
+allow.servers = ["*"]
+[[rules]]
+ask = {{ call = {{ server = "shop", tool = "query" }} }}
+"""
+LENDS = 'env = { LENT = "${BYLEAVE_STORE_KEY:-nothing}" }\n'
+
+
+def look(running: Running, path: str) -> tuple[int, Any]:
+    """Return what a probe sees."""
+    address = urlsplit(running.url)
+    line = HTTPConnection(address.hostname or "", address.port, timeout=10)
+    try:
+        line.request("GET", path)
+        answer = line.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        line.close()
+
+
+@contextmanager
+def replicas(place: Place, count: int = 2) -> Iterator[list[tuple[Running, Talk]]]:
+    """Run gateways, each with a client of its own."""
+    with ExitStack() as stack:
+        running = [stack.enter_context(over_http(place)) for _ in range(count)]
+        yield [
+            (each, stack.enter_context(talking(at(each.url, Authorization=f"Bearer {TOKEN}"), MODERN)))
+            for each in running
+        ]
+
+
+def price(talk: Talk) -> str:
+    return words(talk.call("shop__price", {"article": "x"}))
+
+
+def test_a_yes_and_its_end_hold_at_every_replica(tmp_path: Path, url: str) -> None:
+    place = Place(tmp_path, POLICY)
+    with replicas(place) as ((_, one), (_, other)):
+        assert "needs your approval" in words(one.call("shop__query", {"sql": "s"}))
+        (pending,) = [
+            each for each in json.loads(place.byleave("approvals", "list", "--json").out) if each["status"] == "pending"
+        ]
+        assert (pending["kind"], "tool=" in pending["subject"]) == ("call", True)
+        assert place.byleave("approvals", "approve", pending["id"], "--yes").code == 0
+        assert [words(talk.call("shop__query", {"sql": "s"})) for talk in (other, one)] == ["shop: query done"] * 2
+        assert place.byleave("approvals", "revoke", pending["id"], "--yes").code == 0
+        for talk in (one, other):
+            assert "needs your approval" in words(talk.call("shop__query", {"sql": "s"}))
+        assert "needs your approval" in words(one.call("shop__query", {"sql": "another"}))
+    decisions = [(each["door"], each["event"]) for each in place.records() if each["event"] != "effect"]
+    assert decisions.count(("mcp", "decision")) == 6
+    assert decisions.count(("cli", "approval")) == 2
+    verified = place.byleave("audit", "verify", "--json")
+    assert (verified.code, json.loads(verified.out)["ok"]) == (0, True)
+    assert list(place.home.rglob("audit.db")) == []  # nothing of it is in the files of this machine
+
+
+def test_the_rate_of_an_agent_is_that_of_all_replicas_together(tmp_path: Path, url: str) -> None:
+    place = Place(tmp_path, POLICY + "[gateway]\nrate = 5\n")
+    with replicas(place) as ((_, one), (_, other)):
+        allowed = 0
+        for number in range(8):
+            try:
+                price(one if number % 2 else other)
+                allowed += 1
+            except Exception as error:  # noqa: BLE001 -- of the SDK
+                assert "more often than 5 times a minute" in str(error)  # noqa: PT017 -- some of them are answered
+        assert allowed == 5
+
+
+def lent(running: Running) -> list[bytes]:
+    """Return the environments of all programs that a gateway has started."""
+    found, waiting = [], [running.process.pid]
+    while waiting:
+        pid = waiting.pop()
+        children = [
+            int(each)
+            for task in Path(f"/proc/{pid}/task").iterdir()
+            for each in (task / "children").read_text().split()
+        ]
+        found += [Path(f"/proc/{child}/environ").read_bytes() for child in children]
+        waiting += children
+    return found
+
+
+def test_an_outage_refuses_calls_at_once_shows_and_loses_nothing(
+    tmp_path: Path, url: str, server: PostgresServer
+) -> None:
+    place = Place(tmp_path, POLICY.replace("[agents", f"{LENDS}[agents", 1))
+    with replicas(place, 1) as ((running, talk),):
+        assert look(running, "/ready") == (200, {"status": "ok"})
+        acknowledged = [price(talk) for _ in range(3)]
+        environments = lent(running)
+        assert any(b"LENT=nothing" in each for each in environments)
+        assert not any(KEY.encode() in each or url.encode() in each for each in environments)
+        server.stop(signal.SIGINT)
+        try:
+            refusal = price(talk)
+            assert "could not be recorded: the shared store cannot be used now" in refusal
+            assert "byleave-pg" not in refusal  # where the database is concerns the operator alone
+            eventually(
+                lambda: look(running, "/ready") == (503, {"status": "not ready", "why": "the store cannot be used"})
+            )
+            assert look(running, "/health")[0] == 200
+        finally:
+            server.start()
+        eventually(lambda: look(running, "/ready")[0] == 200)
+        acknowledged += [price(talk) for _ in range(3)]
+    decisions = [each for each in place.records() if each["event"] == "decision"]
+    assert len(decisions) == len(acknowledged) == 6  # a call that was refused for want of a record has none
+    assert place.byleave("audit", "verify").code == 0
+    assert all("password" not in line.lower() for line in running.said)
+
+
+def test_a_database_that_hangs_holds_up_nobody_else(tmp_path: Path, url: str, own: PostgresServer) -> None:
+    place = Place(tmp_path, POLICY)
+    with over_http(place) as running:
+        clients = [PlainClient(running) for _ in range(2)]
+        assert clients[0].price()["structuredContent"] == {"cents": 250}
+        time.sleep(0.3)  # until what is known of approved definitions is looked up again
+        own.freeze()
+        answers: list[Any] = []
+        threads = [
+            threading.Thread(
+                target=lambda client=client, name=name: answers.append(client.use(name, {"article": "x", "sql": "s"}))
+            )
+            for client, name in zip(clients, ("shop__price", "shop__query"), strict=True)
+        ]
+        for each in threads:
+            each.start()
+        took: list[float] = []
+        while any(each.is_alive() for each in threads) and len(took) < 200:
+            began = time.monotonic()
+            assert look(running, "/health")[0] == 200
+            took.append(time.monotonic() - began)
+            time.sleep(0.1)
+        own.thaw()
+        for each in threads:
+            each.join(30)
+        assert len(took) > 5  # they waited for the database, and the gateway did not
+        assert max(took) < 2
+        assert len(answers) == 2
+        assert all("result" not in each or each["result"]["isError"] for each in answers)
+        eventually(lambda: look(running, "/ready")[0] == 200)
+        for client in clients:
+            client.close()
+
+
+class PlainClient:
+    """A client with a handshake that does without the SDK, which says much when its gateway is killed."""
+
+    def __init__(self, running: Running) -> None:
+        self._session: dict[str, str] = {}
+        self._line: HTTPConnection | None = None
+        self.status = 0
+        self.visit(running)
+        self.begin()
+
+    def visit(self, running: Running) -> None:
+        """Go on at another gateway."""
+        if self._line is not None:
+            self._line.close()
+        address = urlsplit(running.url)
+        self._line = HTTPConnection(address.hostname or "", address.port, timeout=10)
+
+    def begin(self) -> None:
+        """Shake hands."""
+        self._session = {}
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "plain", "version": "1"}}
+        self.ask("initialize", about)
+
+    def ask(self, method: str, params: dict[str, Any]) -> Any:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        heads = {"Content-Type": "application/json", "Accept": "application/json", "Authorization": f"Bearer {TOKEN}"}
+        assert self._line is not None
+        self._line.request("POST", "/mcp", json.dumps(message), heads | self._session)
+        answer = self._line.getresponse()
+        self.status = answer.status
+        named = answer.getheader("Mcp-Session-Id")
+        self._session = {"Mcp-Session-Id": named} if named else self._session
+        return json.loads(answer.read())
+
+    def use(self, name: str, arguments: dict[str, Any]) -> Any:
+        return self.ask("tools/call", {"name": name, "arguments": arguments})
+
+    def price(self) -> Any:
+        return self.use("shop__price", {"article": "x"})["result"]
+
+    def call_until_lost(self, done: list[Any]) -> None:
+        with suppress(OSError, HTTPException):
+            done.extend(self.price() for _ in range(500))
+        self.close()
+
+    def close(self) -> None:
+        if self._line is not None:
+            self._line.close()
+
+
+def test_replicas_that_are_killed_lose_no_record_and_no_other_replica(tmp_path: Path, url: str) -> None:
+    place = Place(tmp_path, POLICY)
+    done: list[Any] = []
+    with over_http(place) as steady, closing(PlainClient(steady)) as talk:
+        for _ in range(amounts.of(5, 1)):
+            with over_http(place) as victim:
+                doomed = PlainClient(victim)
+                done += [doomed.price() for _ in range(3)]
+                thread = threading.Thread(target=doomed.call_until_lost, args=(done,))
+                thread.start()
+                done += [talk.price() for _ in range(3)]
+                victim.process.kill()
+                thread.join(30)
+                done += [talk.price() for _ in range(3)]
+    assert all(each["structuredContent"] == {"cents": 250} for each in done)
+    decisions = [each for each in place.records() if each["event"] == "decision"]
+    assert len(decisions) >= len(done) >= 9
+    assert place.byleave("audit", "verify").code == 0
+
+
+class RoundRobin:
+    """A proxy that knows nothing: each connection goes to the next gateway."""
+
+    def __init__(self, *running: Running) -> None:
+        self._targets = cycle([(urlsplit(each.url).hostname, urlsplit(each.url).port) for each in running])
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/mcp"
+        self.connections = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                line, _ = self._listener.accept()
+                self.connections += 1
+                other = socket.create_connection(next(self._targets))
+                for one, two in ((line, other), (other, line)):
+                    threading.Thread(target=_pump, args=(one, two), daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError), source:
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+
+def test_behind_a_proxy_that_knows_nothing_stateless_clients_are_served_and_others_start_again(
+    tmp_path: Path, url: str
+) -> None:
+    place = Place(tmp_path, POLICY)
+    with over_http(place) as one, over_http(place) as other, closing(RoundRobin(one, other)) as proxy:
+        for _ in range(2):
+            with talking(at(proxy.url, Authorization=f"Bearer {TOKEN}"), MODERN) as talk:
+                assert price(talk) == '{"cents": 250}'
+        assert proxy.connections >= 2
+        with closing(PlainClient(one)) as talk_one:
+            talk_one.visit(other)
+            assert "begin a new one with initialize" in talk_one.ask("tools/list", {})["error"]["message"]
+            assert talk_one.status == 404
+            talk_one.begin()
+            assert talk_one.price()["structuredContent"] == {"cents": 250}
+    writers = {each["of"] for each in place.records() if each["event"] == "effect"}
+    assert len(writers) == 3
