@@ -109,13 +109,13 @@ byleave.toml:2: unknown key "zzz" in defaults
     ^^^
   hint: the keys here are os_sandbox, deny_on_missing_agent, mode and ask_timeout""",
     ),
-    "a key of a later version is refused": (
+    "a value of a later version is refused": (
         '[store]\non_failure = "spool"\n',
         """\
-byleave.toml:2: "store.on_failure" is not in this version
+byleave.toml:2: store.on_failure: unknown value "spool"
     on_failure = "spool"
-    ^^^^^^^^^^
-  hint: this version does not enforce it yet: remove it, so that you do not rely on it""",
+                 ^^^^^^^
+  hint: write "deny\"""",
     ),
     "a boolean in quotes": (
         'strict_links = "yes"',

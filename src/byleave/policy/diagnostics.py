@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from byleave.errors import ConfigError
 from byleave.policy.rule_types import Merge
-from byleave.policy.schema_types import NOT_YET, ConfigFile
+from byleave.policy.schema_types import ConfigFile
 from byleave.text import nearest_word, quoted, sentence_list, shown
 
 if TYPE_CHECKING:
@@ -239,9 +239,6 @@ def _missing_key(field: Any, path: Path) -> ConfigProblem:
 
 def _unknown_key(key: str, known: tuple[str, ...], path: Path) -> ConfigProblem:
     full = (*path, key)
-    if full in NOT_YET:
-        hint = "this version does not enforce it yet: remove it, so that you do not rely on it"
-        return ConfigProblem(full, f"{quoted(_dotted(full))} is not in this version", hint, at_key=True)
     where = f"in {_dotted(path)}" if path else "at the top of the file"
     return ConfigProblem(full, f"unknown key {_brief(key)} {where}", _key_hint(key, known), at_key=True)
 

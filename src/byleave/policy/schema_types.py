@@ -17,9 +17,6 @@ from byleave.core.access import LARGEST
 from byleave.policy.gateway_types import AgentTable, GatewayTable
 from byleave.policy.rule_types import ConfigTable, Merge, RuleDefinition
 
-NOT_YET: frozenset[tuple[str, ...]] = frozenset({("store", "on_failure")})
-"""Keys of the full tree that this version does not enforce: an error, so that no user relies on them."""
-
 _YEAR = 365 * 24 * 3600  # seconds
 RunMode = Literal["ask", "unattended", "edit", "skip"]
 
@@ -486,6 +483,14 @@ class StoreTable(ConfigTable):
             description="sqlite:/// for this user's own files (default), or postgresql://USER@HOST:PORT/DATABASE for "
             "what several gateways share. Without a password; only in your own file, or in the managed one.",
             examples=["postgresql://byleave@db.example.com/byleave"],
+        ),
+    ] = UNSET
+    on_failure: Annotated[
+        Literal["deny"] | UnsetType,
+        Meta(
+            description="What becomes of calls while the database is away. deny: they are refused (default, and all "
+            "that this version does).",
+            examples=["deny"],
         ),
     ] = UNSET
 
