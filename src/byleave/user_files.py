@@ -233,7 +233,7 @@ class ParseCache:
     foreign, of another version or not to be had costs a parse and nothing else: nothing is decoded before the name,
     the version, the content and a checksum are found to be right.
 
-        one line: byleave 2/0.1.0 <name> <size of the content>; then <content> <checksum> <value, marshalled>
+        one line: byleave 2/<version> <name> <size of the content>; then <content> <checksum> <value, marshalled>
     """
 
     def __init__(self, directory: str | None, version: str) -> None:

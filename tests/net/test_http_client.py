@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from byleave import __version__
 from byleave.core.action import FileAction, UrlAction
 from byleave.core.decision import ALLOW, RuleRef, Verdict
 from byleave.core.net_rules import NetRule
@@ -122,7 +123,7 @@ def test_a_request_says_what_it_was_told_and_no_more(client: HttpClient) -> None
     assert head.decode().split("\r\n") == [
         "POST /a~/b?q=%C3%BC&r=%20 HTTP/1.1",
         f"Host: {HOST}:{origin.port}",
-        "User-Agent: byleave/0.1.0",
+        f"User-Agent: byleave/{__version__}",
         "Accept: */*",
         "Accept-Encoding: identity",
         "X-A: 1",
