@@ -10,16 +10,18 @@ import contextlib
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from gateway import Program, gateway, policy_text
+from gateway import TOKEN, Program, gateway, policy_text
 from gateway_parties import Client, Framed
 
 CALLS = 200  # of one round, which find room in the queue of spans
 ROUNDS = 40
 OFF, TRACED, SAMPLED, LOGGED, BOTH = "neither", "telemetry", "telemetry, 1 in 10 traces", "an access log", "both"
+
+Make = Callable[[Client], tuple[bytes, bytes]]  # a request, and what its response holds
 
 
 class Collector(Framed):
@@ -54,32 +56,40 @@ def telemetry_figures(*, quick: bool = False) -> Iterator[tuple[str, str]]:
         ways = {
             name: stack.enter_context(gateway(place, policy_text(server.port) + more)) for name, more in tables.items()
         }
-        taken = asyncio.run(in_turn(ways, rounds=2 if quick else ROUNDS))
-        for name, each in taken.items():
-            parts = ((part(each), part(each) - part(taken[OFF])) for part in (statistics.median, statistics.fmean))
-            p50, mean = (f"{figure * 1e6:,.0f} µs computed, {added * 1e6:+,.0f} µs" for figure, added in parts)
-            yield f"a call with {name}", f"p50 {p50}; mean {mean}"
+        for what, make in (("a call", allowed), ("a request that is refused for its token", refused)):
+            taken = asyncio.run(in_turn(ways, make, rounds=2 if quick else ROUNDS))
+            for name, each in taken.items():
+                parts = ((part(each), part(each) - part(taken[OFF])) for part in (statistics.median, statistics.fmean))
+                p50, mean = (f"{figure * 1e6:,.0f} µs computed, {added * 1e6:+,.0f} µs" for figure, added in parts)
+                yield f"{what}, {name}", f"p50 {p50}; mean {mean}"
 
 
-async def in_turn(ways: dict[str, Program], *, rounds: int) -> dict[str, list[float]]:
+def allowed(client: Client) -> tuple[bytes, bytes]:
+    return client.call(client.tool), b'"result"'
+
+
+def refused(client: Client) -> tuple[bytes, bytes]:
+    return client.call(client.tool).replace(TOKEN.encode(), b"x" * len(TOKEN)), b"HTTP/1.1 401"
+
+
+async def in_turn(ways: dict[str, Program], make: Make, *, rounds: int) -> dict[str, list[float]]:
     clients = {name: (await way.clients(1))[0] for name, way in ways.items()}
     read: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds + 2):
         for name, way in ways.items():
             if number:  # the first round filled caches
                 read[name].append(way.computed)
-            await calls(clients[name])
+            await calls(clients[name], *make(clients[name]))
     for client in clients.values():
         client.transport.abort()
     await asyncio.sleep(0)
     return {name: [(after - before) / CALLS for before, after in pairwise(each)] for name, each in read.items()}
 
 
-async def calls(client: Client) -> None:
-    request = client.call(client.tool)
+async def calls(client: Client, request: bytes, expected: bytes) -> None:
     for _ in range(CALLS):
         said = await client.send(request)
-        assert b'"result"' in said, said
+        assert expected in said, said
 
 
 if __name__ == "__main__":

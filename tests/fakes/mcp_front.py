@@ -146,8 +146,10 @@ class FakeGateway:
     def metrics_text_for(self, agent: str | None) -> str:
         return f"byleave_calls_total_of_{agent} 3\n"
 
-    def refused(self, why: str, peer: str = "") -> None:
+    def refused(self, why: str, peer: str = "", *, status: int) -> str:
         self.refusals.append((why, peer))
+        assert status in (400, 401, 403, 408, 413, 429, 431, 503)
+        return ""
 
 
 def answer(id_: object, result: object) -> bytes:

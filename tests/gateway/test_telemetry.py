@@ -18,6 +18,7 @@ from byleave.gateway.telemetry import Telemetry
 from byleave.gateway.telemetry_export import ExportQueue
 from fakes.mcp_talk import OPEN, FakeServer, FakeSink, Talk, Tree
 from fakes.otlp_collector import Collector, attributes, points
+from sandbox.machine import PYTHON, needs_sandbox
 
 SERVER, CLIENT, INTERNAL = 2, 3, 1  # kinds of spans, as OTLP has them
 ERROR = 2
@@ -302,6 +303,61 @@ def test_no_text_of_a_caller_or_a_server_shows_up_anywhere(
                 assert span.name in ("tools/call", "tools/call price", "prompts/get", "prompts/get greet") or (
                     span.name in ("resources/read", "completion/complete", "completion/complete greet")
                 )
+
+    play(scene)
+
+
+@needs_sandbox
+def test_the_run_of_a_local_tool_has_a_span(play: Callable[..., None]) -> None:
+    good = "print('canary-8Lq2')"
+    tools = {
+        name: {"source": "local", "run": "unattended", "command": [PYTHON, "-c", code], "access": {}}
+        for name, code in {"good": good, "bad": f"{good}; raise SystemExit(3)"}.items()
+    }
+
+    async def scene(talk: Talk) -> None:
+        with Collector() as collector:
+            sending(talk, collector)
+            client = talk.client()
+            await client.begin()
+            await client.names()
+            await client.call("local__good", {"text": "canary-8Lq2"})
+            await client.call("local__bad", {"text": "canary-8Lq2"})
+            await talk.gateway.close()
+            judged = [span for span in collector.spans() if span.kind == SERVER]
+            runs = [span for span in collector.spans() if span.kind == INTERNAL]
+            assert [span.name for span in judged] == ["tools/call good", "tools/call bad"]
+            assert [span.name for span in runs] == ["execute_tool good", "execute_tool bad"]
+            assert [span.parent_span_id for span in runs] == [span.span_id for span in judged]
+            assert [span.status.code for span in runs] == [0, ERROR]
+            shared = {"byleave.server": "local", "gen_ai.operation.name": "execute_tool"}
+            assert [attributes(span) for span in runs] == [
+                {**shared, "gen_ai.tool.name": "good"},
+                {**shared, "gen_ai.tool.name": "bad", "error.type": "tool_error"},
+            ]
+            assert b"canary-8Lq2" not in b"".join(collector.bodies)
+
+    play(scene, {**OPEN, "tools": tools})
+
+
+def test_a_flood_of_refusals_leaves_room_for_the_spans_of_callers(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        with Collector() as collector:
+            sending(talk, collector)
+            client = talk.client()
+            await client.begin()
+            await client.call("shop__price")
+            traces = [talk.gateway.refused("wrong_token", "198.51.100.7", status=401) for _ in range(5000)]
+            talk.gateway.refused("no kind of ours", status=403)
+            await talk.gateway.close()
+            doors = [span for span in collector.spans() if span.name == "refused"]
+            assert len(doors) < 70, "at most one a second of a kind, after a minute's at once"
+            assert [trace for trace in traces if trace] == [span.trace_id.hex() for span in doors[:-1]]
+            assert not any(span.parent_span_id for span in doors)
+            assert attributes(doors[-1])["byleave.refused"] == "other"
+            assert b"198.51.100.7" not in b"".join(collector.bodies)
+            assert collector.span("tools/call", SERVER).status.code == 0
+            assert talk.gateway.metrics.dropped["spans"]() == 0
 
     play(scene)
 

@@ -117,6 +117,8 @@ def test_no_token_and_no_claim_shows_up_anywhere(
                 known = [(each["status"], each.get("agent"), each.get("principal")) for each in lines]
                 assert known == [*[(401, None, None)] * 8, (403, None, None), (403, "ops", "jwt"), (200, "ops", "jwt")]
                 check_spans(collector)
+                doors = [span.trace_id.hex() for span in collector.spans() if span.name == "refused"]
+                assert [each["trace_id"] for each in lines[:9]] == doors
                 assert 'byleave_mcp_refused_total{why="scope"} 1\n' in text
                 assert 'byleave_mcp_calls_total{server="shop",agent="ops",decision="deny",outcome="refused"} 1' in text
                 labels = '{server="shop",method="tools/call",decision="deny"}'
@@ -132,13 +134,17 @@ def test_no_token_and_no_claim_shows_up_anywhere(
 
 
 def check_spans(collector: Collector) -> None:
-    """A call that lacks a scope has a span like every other refusal; what is refused at the door has none."""
-    judged = [attributes(span) for span in collector.spans() if span.kind == SERVER]
+    """A call that lacks a scope has a span like every other refusal; a request that is turned away says only why."""
+    judged = [attributes(span) for span in collector.spans() if span.kind == SERVER and span.name != "refused"]
     wanted = ("byleave.agent", "byleave.decision", "byleave.code", "byleave.outcome", "byleave.rule.file")
     assert [tuple(each[key] for key in wanted) for each in judged] == [
         ("ops", "deny", "insufficient_scope", "refused", "built-in"),
         ("ops", "allow", "ok", "ok", "inline"),
     ]
+    doors = [attributes(span) for span in collector.spans() if span.name == "refused"]
+    usual = {"byleave.outcome": "refused", "error.type": "refused", "network.transport": "tcp"}
+    reasons = [("no_token", 401), *[("wrong_token", 401)] * 7, ("scope", 403)]
+    assert doors == [{**usual, "byleave.refused": why, "http.response.status_code": status} for why, status in reasons]
 
 
 def test_the_metadata_has_its_line_and_its_id_while_it_is_there(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from byleave.gateway.opened_servers import OpenedServers
     from byleave.gateway.requests import Client, ClientRequest, ServerRequest
     from byleave.gateway.server_listing import ServerListings
-    from byleave.gateway.tracing import UpstreamSpan
+    from byleave.gateway.tracing import CallSpan, UpstreamSpan
     from byleave.gateway.upstream import Upstream
     from byleave.guard.evaluation import Question
 
@@ -477,7 +477,7 @@ class Forwarder:
             self._background.start(request.sink.send(notification("notifications/progress", params)))
 
         while True:
-            result = await self._local.call(
+            running = self._local.call(
                 call.tool,
                 call.arguments or {},
                 request.who,
@@ -487,6 +487,7 @@ class Forwarder:
                 progress=None if token is None else progress,
                 asker=asker,
             )
+            result = await (running if request.trace is None else _traced_run(request.trace, running))
             if not isinstance(result, NeedsInput):
                 await request.result(result)
                 return REPORTED if result.get("isError") else DONE
@@ -534,6 +535,18 @@ class ClientAsker:
             return SILENCE
         reply = NO_PERSON if said is None else NO if said.answer is None else approval_in(said.answer_tree)
         return reply if self._context.asks_client else NO_PERSON
+
+
+async def _traced_run(
+    trace: CallSpan, running: Coroutine[Any, Any, dict[str, Any] | NeedsInput]
+) -> dict[str, Any] | NeedsInput:
+    """Return what comes of one run of a local tool, which has a span of its own."""
+    with trace.local() as span:
+        result = await running
+        span.outcome = (
+            "input_required" if isinstance(result, NeedsInput) else "error" if result.get("isError") else "ok"
+        )
+        return result
 
 
 def agents_tree(verdict: Verdict, root: str) -> dict[str, Any]:

@@ -111,9 +111,11 @@ class Gateway:
         """Write a sentence to the operator."""
         self.context.note(sentence)
 
-    def refused(self, why: str, peer: str = "") -> None:
-        """Count a request that was refused before the policy was asked, and have it in the audit log."""
+    def refused(self, why: str, peer: str = "", *, status: int) -> str:
+        """Count a request that was refused before it was read, and have it in the audit log; return its trace."""
         self.context.refused(why, peer)
+        tracer = self.context.tracer
+        return "" if tracer is None else tracer.refused(why, status)
 
     @property
     def proofs(self) -> dict[str, Any]:

@@ -103,8 +103,8 @@ if TYPE_CHECKING:
         def metrics_text_for(self, agent: str | None) -> str:
             """Return those that concern one agent alone."""
 
-        def refused(self, why: str, peer: str = "") -> None:
-            """Count and record a request that was refused before the policy was asked."""
+        def refused(self, why: str, peer: str = "", *, status: int) -> str:
+            """Count, record and trace a request that was refused before the policy was asked; return its trace."""
 
     class FrontSettings(Protocol):
         """`[gateway]`, compiled, as far as it concerns the front for HTTP."""
@@ -342,7 +342,7 @@ class HttpFront:
         connection.peer = None if self._proxies.has(remote.host) else group_of(remote, connection.owner)
         if self.identity.is_configured or connection.is_ours:
             return None
-        self._gateway.refused(OTHER_USER, connection.peer or remote.host)
+        self._gateway.refused(OTHER_USER, connection.peer or remote.host, status=403)
         return BadRequest(ANOTHER_USER, status=403)
 
     def refused(self, problem: BadRequest) -> None:
@@ -351,7 +351,7 @@ class HttpFront:
             self._access_log.refused(problem.status)
         why = _WHY.get(problem.status)
         if why is not None:
-            self._gateway.refused(why)
+            self._gateway.refused(why, status=problem.status)
 
     def screen(self, exchange: HttpExchange, length: int | None) -> None:
         """Refuse a request before its body is read: what is refused anyway takes up no room."""
@@ -372,14 +372,19 @@ class HttpFront:
             proxy = connection.remote.host
             peer = group_of(PeerAddress(self._proxies.client_of(proxy, exchange.head.fields), 0), None)
             peer = f"{peer} (by {proxy})"
-        self._gateway.refused(refused.kind, peer)
+        self._note_refusal(exchange, refused.kind, peer, status=refused.status)
         exchange.refuse(refused.status, INVALID_REQUEST, refused.why, fields=refused.fields)
+
+    def _note_refusal(self, exchange: HttpExchange, why: str, peer: str = "", *, status: int) -> None:
+        trace = self._gateway.refused(why, peer, status=status)
+        if isinstance(exchange.watch, RequestWatch):
+            exchange.watch.mark.trace = trace
 
     def _has_room(self, exchange: HttpExchange, caller: Caller) -> bool:
         """Have the connection be this caller's; return False, having refused, where it has too many."""
         if exchange.connection.belongs_to(caller.principal):
             return True
-        self._gateway.refused("connections")
+        self._note_refusal(exchange, "connections", status=503)
         too_many_connections(exchange)
         return False
 
@@ -435,7 +440,7 @@ class HttpFront:
 
     def _stateless(self, exchange: HttpExchange, caller: Caller, message: RequestContext) -> Work | None:
         if self._open_of[caller.principal] >= _MOST_OPEN:
-            too_many(exchange)
+            self._too_many(exchange)
             return None
         conversation, context = self._gateway.stateless(caller), _context_of(exchange.head, caller)
         if message.method is msgspec.UNSET:
@@ -466,7 +471,7 @@ class HttpFront:
         self, exchange: HttpExchange, session: HttpSession, caller: Caller, message: RequestContext
     ) -> Work | None:
         if len(session.open) >= _MOST_OPEN:
-            too_many(exchange)
+            self._too_many(exchange)
             return None
         context = _context_of(exchange.head, caller)
         if message.method is msgspec.UNSET or message.id is msgspec.UNSET:
@@ -559,15 +564,19 @@ class HttpFront:
         if message is None:
             return None
         if len(session.open) >= _MOST_OPEN:
-            too_many(exchange)
+            self._too_many(exchange)
             return None
         context = _context_of(head, caller)
         exchange.reply(202, _ACCEPTED, fields=_PLAIN)
         work = partial(session.conversation.handle, exchange.body, session.stream, context)
         return partial(_within, exchange, session, work)
 
+    def _too_many(self, exchange: HttpExchange) -> None:
+        self._note_refusal(exchange, "too_many", status=429)
+        too_many(exchange)
+
     def _no_room(self, exchange: HttpExchange) -> None:
-        self._gateway.refused("sessions")
+        self._note_refusal(exchange, "sessions", status=503)
         no_room(exchange)
 
     def _metrics(self, exchange: HttpExchange, caller: Caller) -> None:

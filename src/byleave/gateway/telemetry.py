@@ -3,6 +3,8 @@
     the request of a client        SERVER    from its coming to its answer, with the verdict
       the question to a person     INTERNAL
       the request to a server      CLIENT    whose context goes along in `_meta`
+      the run of a local tool      INTERNAL
+    a request that is turned away  SERVER    before its message is read: why, and the status
 
 Nothing that a caller or a server writes is in a span: no arguments, results, errors, ids, URIs, headers, baggage, no
 `tracestate`. Agents and servers are those of the configuration; a tool or a prompt is named if its server lists it, up
@@ -18,6 +20,7 @@ import asyncio
 import contextlib
 import logging
 import os
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from opentelemetry.context import Context
@@ -34,9 +37,10 @@ from opentelemetry.trace.propagation import set_span_in_context
 from byleave.core.decision import WORDS, Verdict
 from byleave.gateway.authorize import NeedsAnswer, Refused
 from byleave.gateway.interfaces import DownError, LateError
+from byleave.gateway.limits import Buckets
 from byleave.gateway.log_lines import REQUEST
 from byleave.gateway.message import decoded, members_of
-from byleave.gateway.metrics import Metrics
+from byleave.gateway.metrics import OTHER, REFUSALS, Metrics
 from byleave.gateway.revisions import HANDSHAKE, STATELESS
 from byleave.gateway.telemetry_export import FLUSH, SCOPE, CollectorSession, ExportQueue, clean, figures
 from byleave.gateway.trace_context import parent_in, written
@@ -59,6 +63,7 @@ _BATCH = 512
 _PAUSE = 1.0  # seconds after which spans are sent
 _LONGEST_NAME = 128  # letters of a tool's name
 _MOST_NAMES = 2000  # of tools and prompts that spans name
+_MOST_REFUSED = 60  # spans a minute of each kind of refusal: strangers cannot push those of callers out of the queue
 _REVISIONS = frozenset({*HANDSHAKE, *STATELESS})
 _MOST_CODE = 100_000  # JSON-RPC has codes of five digits; others may be anything
 _ERRORS = {"error": "tool_error"}  # what the conventions call it when a result says that it is an error
@@ -82,6 +87,7 @@ class Telemetry:
         self._since = 0
         self._metrics = Metrics()  # until there are some
         self._names: set[tuple[str, str]] = set()
+        self._refused = Buckets(_MOST_REFUSED)
         self.resource = _resource(plan.service_name, __version__)
         sampler = None if plan.sample is None else ParentBasedTraceIdRatio(plan.sample)
         provider = TracerProvider(sampler=sampler, resource=self.resource, shutdown_on_exit=False)
@@ -172,6 +178,21 @@ class Telemetry:
             "byleave.agent.identity": call.identity,
         }
         return trace
+
+    def refused(self, why: str, status: int) -> str:
+        """Send a span of a request that was refused before it was read; return its trace, empty if it has none.
+
+        It begins a trace of its own: who is refused has no say in traces.
+        """
+        why = why if why in REFUSALS else OTHER
+        if self._refused.take(why, monotonic()):
+            return ""
+        span = self.begin("refused", Context(), SpanKind.SERVER)
+        if span.is_recording():
+            noted = {"byleave.refused": why, "http.response.status_code": status, "network.transport": "tcp"}
+            _finish(span, {**noted, "byleave.outcome": "refused"}, "refused")
+        span.end()
+        return f"{span.get_span_context().trace_id:032x}"
 
     def begin(self, name: str, context: Context, kind: SpanKind) -> Span:
         """Begin a span of our own; what goes wrong in it is never written into it by itself."""
@@ -276,6 +297,17 @@ class CallTrace:
                 span.update_name(f"{call.method} {named}")
         return self._last
 
+    def local(self) -> LocalTrace:
+        """Begin the span of one run of a tool of this workspace. Used by `with`."""
+        span = self._telemetry.begin("execute_tool", self._context, SpanKind.INTERNAL)
+        trace = LocalTrace(span)
+        trace.attributes = {"byleave.server": self._server}
+        if span.is_recording():
+            named = self._named(trace.attributes)
+            if named:
+                span.update_name(f"execute_tool {named}")
+        return trace
+
     def answered(self, result: Raw | None, error: Raw | None) -> None:
         """Note the size of a server's result, or the number of its error."""
         if error is not None:
@@ -290,17 +322,15 @@ class CallTrace:
             self._last.attributes |= noted
 
 
-class UpstreamTrace:
-    """The span of one request to a server. `context` goes along, so that the server's spans are its children."""
+class LocalTrace:
+    """The span of one run of a tool of this workspace."""
 
-    __slots__ = ("_span", "attributes", "context", "outcome")
+    __slots__ = ("_span", "attributes", "outcome")
 
-    def __init__(self, span: Span, state: str) -> None:
+    def __init__(self, span: Span) -> None:
         self.attributes: dict[str, Any] = {}
         self.outcome = "ok"
         self._span = span
-        ours = span.get_span_context()
-        self.context = written(ours.trace_id, ours.span_id, int(ours.trace_flags), state)
 
     def __enter__(self) -> Self:
         return self
@@ -309,6 +339,17 @@ class UpstreamTrace:
         outcome = self.outcome if error is None else _word_for(error)
         _finish(self._span, self.attributes, outcome)
         self._span.end()
+
+
+class UpstreamTrace(LocalTrace):
+    """The span of one request to a server. `context` goes along, so that the server's spans are its children."""
+
+    __slots__ = ("context",)
+
+    def __init__(self, span: Span, state: str) -> None:
+        super().__init__(span)
+        ours = span.get_span_context()
+        self.context = written(ours.trace_id, ours.span_id, int(ours.trace_flags), state)
 
 
 class _Queueing(SpanProcessor):

@@ -33,6 +33,17 @@ if TYPE_CHECKING:
             self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
         ) -> None: ...
 
+    class LocalSpan(Protocol):
+        """The span of one run of a tool of this workspace. Used by `with`."""
+
+        outcome: str
+
+        def __enter__(self) -> Self: ...
+
+        def __exit__(
+            self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+        ) -> None: ...
+
     class CallSpan(Protocol):
         """The span of one request of a client, and what belongs to it. Used by `with`."""
 
@@ -53,6 +64,9 @@ if TYPE_CHECKING:
         def upstream(self, revision: str, transport: str) -> UpstreamSpan:
             """Begin the span of a request to the server, which speaks this revision over this transport."""
 
+        def local(self) -> LocalSpan:
+            """Begin the span of one run of a tool of this workspace."""
+
         def answered(self, result: Raw | None, error: Raw | None) -> None:
             """Note the size of a server's result, or the number of its error."""
 
@@ -61,6 +75,9 @@ if TYPE_CHECKING:
 
         def begin_call(self, call: TracedCall) -> CallSpan:
             """Begin the span of a request."""
+
+        def refused(self, why: str, status: int) -> str:
+            """Send a span of a request that was refused before it was read; return its trace, empty if it has none."""
 
         async def close(self) -> None:
             """Send what is there, for a few seconds at most."""
