@@ -13,6 +13,7 @@ from byleave.core.fs_rules import FsTarget
 from byleave.policy.load import Workspace
 from byleave.sandbox.confinement import Confinement, SandboxOptions
 from byleave.toolhost.sandboxed_search import SandboxedSearch
+from byleave.workspace import grep
 from byleave.workspace.grep import find_ripgrep
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import FileMatches, Query
@@ -47,10 +48,20 @@ class Scene(NamedTuple):
         return found
 
     def both(self, query: Query, may_read: Callable[[str], bool] | None = None) -> list[FileMatches]:
-        """Return what both find, which must be the same."""
+        """Return what both find, and a search without ripgrep, which must be the same."""
         one, other = (list(project.grep(query, may_read or self.may_read)) for project in (self.fast, self.plain))
         assert one == other
+        with without_ripgrep():
+            assert list(self.plain.grep(query, may_read or self.may_read)) == one
         return one
+
+
+@contextmanager
+def without_ripgrep() -> Iterator[None]:
+    """Let searches run as on a machine that has no ripgrep."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grep, "find_ripgrep", lambda *_writable: None)
+        yield
 
 
 @contextmanager

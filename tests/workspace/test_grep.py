@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,23 @@ from byleave.workspace.in_memory import ProjectInMemory
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import FileLine, FileMatches, Query
 from byleave.workspace.resolve import Root
-from search_scene import Scene, clear, needs_ripgrep, paths, plant, scene
+from search_scene import Scene, clear, needs_ripgrep, paths, plant, scene, without_ripgrep
 
 
 def everything(_path: str) -> bool:
     return True
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Have each test search both with and without ripgrep, but for those that compare all ways themselves."""
+    if "both" not in metafunc.fixturenames:
+        metafunc.parametrize("_searched_with", ["ripgrep", "no ripgrep"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def _searched_with(request: pytest.FixtureRequest) -> Iterator[None]:
+    with without_ripgrep() if getattr(request, "param", None) == "no ripgrep" else nullcontext():
+        yield
 
 
 def found(files: Mapping[str, bytes | str], query: Query) -> list[FileMatches]:
@@ -82,7 +95,6 @@ REFUSED = [
     "[a",
     "(",
     ")",
-    "a{2",
     "*",
     "\\",
     r"\pX",
@@ -97,6 +109,17 @@ def test_a_pattern_that_is_none_is_refused(pattern: str) -> None:
     assert caught.value.number == INVALID_PARAMS
 
 
+def test_without_ripgrep_braces_that_count_nothing_are_letters() -> None:
+    with without_ripgrep():
+        assert paths(found({"a": "a{2", "b": "aa"}, Query("a{2"))) == ["a"]
+
+
+def test_many_matches_with_many_lines_around_them_take_no_longer_than_the_lines() -> None:
+    text = "hit\n" * 30_000
+    (matches,) = found({"a": text}, Query("hit", context=searching.MOST_CONTEXT))
+    assert len(matches.lines) == 30_000
+
+
 def test_a_pattern_is_read_also_where_there_is_nothing_to_search() -> None:
     with pytest.raises(RequestError, match="the pattern cannot be used"):
         found({}, Query("("))
@@ -108,13 +131,6 @@ def test_more_files_than_are_open_at_once_are_searched(monkeypatch: pytest.Monke
     before = len(os.listdir("/proc/self/fd"))
     assert paths(found(files, Query(r"\d"))) == sorted(files)
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-def test_without_ripgrep_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grep, "find_ripgrep", lambda *_writable: None)
-    with pytest.raises(RequestError, match="searching needs ripgrep 13") as caught:
-        found({"a": "text"}, Query("x"))
-    assert "pip install ripgrep" in caught.value.hint
 
 
 def test_results_have_a_limit_which_the_error_names() -> None:

@@ -15,10 +15,11 @@ from msgspec import Struct, structs
 from byleave.core.action import SUBSTITUTE, EnvAction
 from byleave.core.command_rules import CommandTable
 from byleave.core.redact import SecretFilter
-from byleave.errors import ByleaveError, ConfigErrors, InputError
+from byleave.errors import ByleaveError, ConfigErrors, InputError, SandboxError
 from byleave.guard.evaluation import UNKNOWN
 from byleave.protocol.content import WAITING, read_content
 from byleave.protocol.vfs import METHODS, Failed, Finished, HostSide, StateChanged
+from byleave.sandbox.linux.backends import LACKING
 from byleave.text import quoted
 from byleave.toolhost.codec import TOOLS
 from byleave.toolhost.context import FORMAT_ARGUMENTS, RUN, access_tree, context_tree
@@ -33,7 +34,7 @@ from byleave.toolhost.process_methods import ProcessMethods
 from byleave.toolhost.sandboxed_search import SandboxedSearch
 from byleave.toolhost.stdio_runtime import run_plain
 from byleave.user_files import digest
-from byleave.workspace.grep import require_ripgrep
+from byleave.workspace.grep import find_ripgrep
 from byleave.workspace.on_disk import ProjectOnDisk
 
 if TYPE_CHECKING:
@@ -305,7 +306,9 @@ class ToolHost:
             return None
 
         def search(query: Query, starts: Sequence[SearchStart]) -> list[FileMatches]:
-            program = require_ripgrep(self._workspace.root.path, *self._writable())
+            program = find_ripgrep(self._workspace.root.path, *self._writable())
+            if program is None:
+                raise SandboxError("there is no ripgrep", hint="files are searched without it", step=LACKING)
             turn = current_deadline()
             deadline, on_cancel = (None, None) if turn is None else (turn.deadline, turn.on_cancel)
             return SandboxedSearch(program, sandboxes.reading()).search(

@@ -2,7 +2,8 @@
 
 ripgrep searches. Here it receives descriptors of files that are open already, opened without following a link and only
 where the caller may read: for projects in memory, for tools that run in a sandbox themselves, and for machines whose
-sandbox cannot hold ripgrep. `toolhost.sandboxed_search` is faster on disk: ripgrep itself walks the directories.
+sandbox cannot hold ripgrep. `toolhost.sandboxed_search` is faster on disk: ripgrep itself walks the directories. Where
+there is no ripgrep, `workspace.line_search` reads the open files in this process.
 
 Files below `.git`, links, files that are not regular, files with a NUL and files of more than 64 MB are not searched.
 
@@ -32,6 +33,7 @@ from byleave.core.fs_rules import FsTarget, is_under
 from byleave.errors import RequestError, UnsafePathError
 from byleave.protocol.jsonrpc import CANCELLED, INTERNAL_ERROR, INVALID_PARAMS, TIMED_OUT
 from byleave.text import quoted, shown_lines
+from byleave.workspace.line_search import LinePattern, read_all
 from byleave.workspace.project import DIRECTORY, FILE, FileLine, FileMatches, inside
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ LARGEST_SEARCHED = 64 << 20  # bytes of a file; longer ones are not searched
 LARGEST_RESULT = 10 << 20  # bytes of all lines found, each with what it costs to send it
 LARGEST_OUTPUT = 64 << 20  # bytes; ripgrep repeats every match, so its output is longer than the result
 _COST_OF_A_LINE = 64
+_MOST_LINES = LARGEST_RESULT // _COST_OF_A_LINE + 1  # as many are too many
 _LONGEST_COMPLAINT = 4096  # bytes
 _PIECE = 1 << 16
 _EXTENSION_SIGNS = frozenset("_+.-")
@@ -77,7 +80,7 @@ _FLAGS = (
 
 
 def find_ripgrep(*writable: str) -> str | None:
-    """Return the program: the one installed with byleave, else one on PATH that is new enough.
+    """Return the program: the one installed beside byleave, else one on PATH that is new enough; None without either.
 
     A program below one of the `writable` places (the workspace, and what a sandbox may write) is neither used nor
     started to ask for its version: a confined program would choose what runs outside. The one beside byleave's own
@@ -92,20 +95,6 @@ def find_ripgrep(*writable: str) -> str | None:
         if usable and (not written or real == protected) and _is_new(real):
             return real
     return None
-
-
-def require_ripgrep(*writable: str) -> str:
-    """Return the program that `find_ripgrep` finds; without one there is no search."""
-    program = find_ripgrep(*writable)
-    if program is not None:
-        return program
-    version = ".".join(map(str, OLDEST))
-    problem = f"searching needs ripgrep {version} or newer"
-    hint = (
-        "run `pip install ripgrep` where byleave is installed, outside of the workspace; "
-        'a tool with access.commands needs runtime = "vfs" to search'
-    )
-    raise RequestError(f"{problem}: {hint}", hint=hint, number=INTERNAL_ERROR)
 
 
 def _protected_program() -> str:
@@ -402,12 +391,13 @@ def search_project(
 ) -> list[FileMatches]:
     """Return the files that match, sorted by path. Only files that `may_read` agrees to are opened.
 
-    `writable`: the places where confined programs may write. A ripgrep from there is not started.
+    `writable`: the places where confined programs may write. A ripgrep from there is not started. `may_read` is called
+    before each file is opened, so it can end a search by an error.
     """
     endings = read_endings(query)
-    words = search_command(require_ripgrep(*writable), query, ())
+    program = find_ripgrep(*writable)
     found = Findings()
-    batch = _Batch(words, found)
+    batch = _FilesInProcess(query, found) if program is None else _Batch(search_command(program, query, ()), found)
     seen: set[str] = set()
     with batch:
         for name, place in _walk(project, find_starts(project, query)):
@@ -507,3 +497,39 @@ class _Batch:
     def _close(self) -> None:
         while self._names:
             os.close(self._names.popitem()[0])
+
+
+class _FilesInProcess:
+    """Files that are searched one by one in this process, each as soon as it is added."""
+
+    def __init__(self, query: Query, found: Findings) -> None:
+        _refuse_pattern(query.pattern)
+        try:
+            self._pattern = LinePattern(query.pattern, context=query.context, most=_MOST_LINES)
+        except ValueError as error:
+            _refuse(shown_lines(str(error)))
+        self._found = found
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_raised: object) -> None:
+        return None
+
+    def add(self, name: str, project: ProjectFiles, place: FsTarget) -> None:
+        """Open a file, search it, and close it."""
+        try:
+            descriptor = project.open_file(place)
+        except (OSError, UnsafePathError):
+            return
+        try:
+            content = read_all(descriptor, LARGEST_SEARCHED)
+        except OSError:
+            return
+        finally:
+            os.close(descriptor)
+        if content is not None:
+            self._found.add(name, self._pattern.lines_of(content))
+
+    def search(self) -> None:
+        """Return at once: every file has been searched."""
