@@ -14,6 +14,8 @@ from byleave.store.questions import Answer, Questions
 class MemoryLog:
     """Keeps records in a list; `full` makes it fail as a full disk does."""
 
+    may_wait = False
+
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
         self.full = False

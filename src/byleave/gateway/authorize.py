@@ -15,6 +15,7 @@ from msgspec import Struct
 from byleave.core.action import CallAction
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict
 from byleave.core.input_schema import InputSchema
+from byleave.errors import ByleaveError
 from byleave.gateway.client_questions import ASKER, ELICIT, KEY, approval_form, approval_in, can_be_asked
 from byleave.gateway.interfaces import DownError
 from byleave.gateway.message import encode
@@ -39,6 +40,7 @@ CALL, LISTEN, SUBSCRIBE = "tools/call", "subscriptions/listen", "resources/subsc
 TRACES = frozenset({"traceparent", "tracestate", "baggage"})  # members of `_meta` that no person need be shown
 _PROMPTS = "prompts"
 _WAITS = "it waits in `byleave approvals list`; once it is approved there, the same call goes through"
+_NO_PLACE = "it cannot be kept for `byleave approvals` now; try again later"
 _TOO_LONG = "it is too long to be shown in full, so it cannot be approved"
 LONGEST_HOLD = 45.0  # seconds: clients give a call up after 60, and must get the answer before
 _LONGEST_NAME = 100  # letters of a name that a server or a client chose
@@ -115,45 +117,47 @@ class Authorizer:
     async def authorize(self, request: ClientRequest, call: ServerCall) -> Allowed | Refused | NeedsAnswer:
         """Decide about a call; where the policy needs an approval, ask the person at the client."""
         if self.lacking(call):
-            return self._refused_for_scopes(call, call.action if call.used else await self._with_schema(call))
+            return await self._refused_for_scopes(call, call.action if call.used else await self._with_schema(call))
         begun = await self._begin_call(call) if call.used is None else await self._begin_use(call)
         answered: Any = begun
         if isinstance(begun, Pending):
             asking, trace = self._ask(request, begun), request.trace
             answered = await (asking if trace is None else trace.asked(asking))
-        return self._decided(call, answered) if isinstance(answered, Evaluation) else answered
+        return await self._decided(call, answered) if isinstance(answered, Evaluation) else answered
 
-    def complete(self, call: ServerCall, pending: Pending) -> Allowed | Refused:
+    async def complete(self, call: ServerCall, pending: Pending) -> Allowed | Refused:
         """Decide about a call that a stateless client brings back with a person's reply."""
         if self.lacking(call):  # it may have come back with another token
-            self._guard.complete(pending, Reply(CANCELLED, ASKER))
-            return self._refused_for_scopes(call, call.action)
+            self._guard.withdraw(pending, Reply(CANCELLED, ASKER))
+            return await self._refused_for_scopes(call, call.action)
         answers = call.params.tree.get("inputResponses", {})
         reply = approval_in(answers[KEY]) if KEY in answers else NO
-        return self._decided(call, self._answered(pending, reply))
+        return await self._decided(call, await self._answered(pending, reply))
 
-    def allows_use(self, call: ServerCall) -> bool:
+    async def allows_use(self, call: ServerCall) -> bool:
         """Whether a resource may be listened to without a question; what needs an approval waits for it elsewhere."""
         if self.lacking(call):
-            self._refused_for_scopes(call, call.action)
+            await self._refused_for_scopes(call, call.action)
             return False
-        begun = self._denied_use(call) or self._guard.authorize(ActionRequest((call.action,), call.who))
+        begun = await self._denied_use(call) or await self._guard.authorize_async(
+            ActionRequest((call.action,), call.who)
+        )
         if isinstance(begun, Pending):
-            begun = self._left_to_approvals(begun)
+            begun = await self._left_to_approvals(begun)
         return isinstance(begun, Evaluation) and begun.allowed
 
     async def recheck(self, call: ServerCall, *, asks: bool = False) -> Refused | None:
         """Return that a call that waited is denied by now; with `asks`, also where it needs an approval by now."""
         if self.lacking(call):
-            return self._refused_for_scopes(call, call.action)
+            return await self._refused_for_scopes(call, call.action)
         action = call.action if call.used else await self._with_schema(call)
-        denied = self._denied_use(call) if call.used else self._unusable(call, action)
+        denied = await (self._denied_use(call) if call.used else self._unusable(call, action))
         if denied is not None:
             return denied
         verdict = self._guard.evaluate(action, call.who)[0].verdict
         if verdict.decision is ALLOW or (verdict.decision is ASK and not asks):
             return None
-        return self._refused(call, action, verdict)
+        return await self._refused(call, action, verdict)
 
     def lacking(self, call: ServerCall) -> tuple[str, ...]:
         """Return all scopes that a call needs, if the caller's token lacks one of them; none if it may go on."""
@@ -170,12 +174,12 @@ class Authorizer:
         )
         return Allowed(evaluation, by_person)
 
-    def _decided(self, call: ServerCall, answered: Evaluation | Refused) -> Allowed | Refused:
+    async def _decided(self, call: ServerCall, answered: Evaluation | Refused) -> Allowed | Refused:
         if isinstance(answered, Refused):
             return answered
         if not answered.allowed:
             return Refused(answered.verdict)
-        denied = None if call.used is None else self._denied_use(call)  # the person may have taken a while
+        denied = None if call.used is None else await self._denied_use(call)  # the person may have taken a while
         return self.allowed(call, answered) if denied is None else denied
 
     # ---- What the policy says --------------------------------------------------------------------------------------
@@ -183,12 +187,12 @@ class Authorizer:
     async def _begin_call(self, call: ServerCall) -> Evaluation | Pending | Refused:
         """Evaluate a call of a tool with what the tool's schema makes of its arguments."""
         action = await self._with_schema(call)
-        unusable = self._unusable(call, action)
+        unusable = await self._unusable(call, action)
         return unusable or await self._evaluated(call, ActionRequest((action,), call.who, pin=call.pin))
 
     async def _begin_use(self, call: ServerCall) -> Evaluation | Pending | Refused:
         """Evaluate the use of a resource or a prompt."""
-        denied = self._denied_use(call) or await self._hidden_prompt(call)
+        denied = await self._denied_use(call) or await self._hidden_prompt(call)
         return denied or await self._evaluated(call, ActionRequest((call.action,), call.who))
 
     async def _evaluated(self, call: ServerCall, request: ActionRequest) -> Evaluation | Pending | Refused:
@@ -207,11 +211,11 @@ class Authorizer:
                 self._guard.record_effect(begun, 0.0, outcome, staged=True)
         return denied or begun
 
-    def _denied_use(self, call: ServerCall) -> Refused | None:
+    async def _denied_use(self, call: ServerCall) -> Refused | None:
         """Return that a resource or a prompt is denied; None if it is not."""
         kind, name = call.used or ("", "")
         verdict = self._guard.policy.decide_use(call.who.agent, call.server, kind, name)
-        return self._refused(call, call.action, verdict) if verdict.decision is DENY else None
+        return await self._refused(call, call.action, verdict) if verdict.decision is DENY else None
 
     async def _hidden_prompt(self, call: ServerCall) -> Refused | None:
         """Return the refusal of a prompt whose definition is not approved; None if it may be evaluated."""
@@ -225,7 +229,7 @@ class Authorizer:
         if hidden is None:
             return None
         verdict = changed(call.action.replace(tool=name), hidden.why, "the prompt ")
-        return self._refused(call, call.action, verdict)
+        return await self._refused(call, call.action, verdict)
 
     async def _with_schema(self, call: ServerCall) -> CallAction:
         """Return a call as an action, with the tool's schema; without, where the server cannot say it.
@@ -241,7 +245,7 @@ class Authorizer:
             return action
         return action if offer is None else action.replace(schema=offer.tree.get("inputSchema"))
 
-    def _unusable(self, call: ServerCall, action: CallAction) -> Refused | None:
+    async def _unusable(self, call: ServerCall, action: CallAction) -> Refused | None:
         """Return the refusal of a call that cannot go out as it is; None if it can, or the policy denies it anyway."""
         verdict = None
         if action.schema is not None:
@@ -251,19 +255,19 @@ class Authorizer:
             verdict = changed(action, why)
         if verdict is None or self._guard.policy.decide(action).decision is DENY:
             return None
-        return self._refused(call, action, verdict)
+        return await self._refused(call, action, verdict)
 
-    def _refused_for_scopes(self, call: ServerCall, action: CallAction) -> Refused:
+    async def _refused_for_scopes(self, call: ServerCall, action: CallAction) -> Refused:
         """Return the refusal of a call whose token lacks a scope; what the policy denies, no scope would allow."""
-        denied = None if call.used is None else self._denied_use(call)
+        denied = None if call.used is None else await self._denied_use(call)
         if denied is not None:
             return denied
         verdict = self._guard.evaluate(action, call.who)[0].verdict
         needed = self.lacking(call)
-        return self._refused(call, action, verdict if verdict.decision is DENY else few_scopes(action, needed))
+        return await self._refused(call, action, verdict if verdict.decision is DENY else few_scopes(action, needed))
 
-    def _refused(self, call: ServerCall, action: CallAction, verdict: Verdict) -> Refused:
-        return Refused(self._guard.refuse(ActionRequest((action,), call.who), verdict).verdict)
+    async def _refused(self, call: ServerCall, action: CallAction, verdict: Verdict) -> Refused:
+        return Refused((await self._guard.refuse_async(ActionRequest((action,), call.who), verdict)).verdict)
 
     # ---- What a person says ----------------------------------------------------------------------------------------
 
@@ -282,15 +286,15 @@ class Authorizer:
         except TimeoutError:
             reply = SILENCE
         except BaseException:
-            self._guard.complete(pending, Reply(CANCELLED, ASKER))
+            self._guard.withdraw(pending, Reply(CANCELLED, ASKER))
             raise
-        return await self._answered_elsewhere(pending) if reply is None else self._answered(pending, reply)
+        return await (self._answered_elsewhere(pending) if reply is None else self._answered(pending, reply))
 
-    def _answered(self, pending: Pending, reply: str) -> Evaluation:
+    async def _answered(self, pending: Pending, reply: str) -> Evaluation:
         """Take the client's reply; its yes counts only while the client may approve."""
         if reply in YESES and not self._context.asks_client:
-            return self._left_to_approvals(pending)
-        return self._guard.complete(pending, Reply(reply, ASKER))
+            return await self._left_to_approvals(pending)
+        return await self._guard.complete_async(pending, Reply(reply, ASKER))
 
     async def _answered_elsewhere(self, pending: Pending) -> Evaluation:
         """Wait for an answer from an open dashboard; where none comes, leave the call to `byleave approvals`.
@@ -300,15 +304,21 @@ class Authorizer:
         try:
             reply = await self._guard.hold_async(pending, LONGEST_HOLD)
         except BaseException:
-            self._guard.complete(pending, Reply(CANCELLED, ASKER))
+            self._guard.withdraw(pending, Reply(CANCELLED, ASKER))
             raise
-        return self._left_to_approvals(pending) if reply is None else self._guard.complete(pending, reply)
+        return await (self._left_to_approvals(pending) if reply is None else self._guard.complete_async(pending, reply))
 
-    def _left_to_approvals(self, pending: Pending) -> Evaluation:
+    async def _left_to_approvals(self, pending: Pending) -> Evaluation:
         """Leave a call to `byleave approvals`, and say so in its verdict."""
-        placed = self._guard.await_approval(pending.questions[0])
-        done = self._guard.complete(pending, Reply(ELSEWHERE, "approvals"))
-        reason = f"{done.verdict.reason}; {_WAITS if placed else _TOO_LONG}"
+        try:
+            how = _WAITS if await self._guard.await_approval_async(pending.questions[0]) else _TOO_LONG
+        except ByleaveError:
+            how = _NO_PLACE
+        except BaseException:
+            self._guard.withdraw(pending, Reply(CANCELLED, ASKER))
+            raise
+        done = await self._guard.complete_async(pending, Reply(ELSEWHERE, "approvals"))
+        reason = f"{done.verdict.reason}; {how}"
         return done.replace(verdict=done.verdict.replace(reason=reason))
 
 

@@ -328,11 +328,11 @@ class Continuations:
         """Record that a call does not go on, and cancel it at its server."""
         guard = self._context.guard
         if continuation.pending is not None:
-            guard.complete(continuation.pending, Reply(SILENCE, ASKER))
+            guard.withdraw(continuation.pending, Reply(SILENCE, ASKER))
         if continuation.upstream is not None and continuation.server_request is not None:
             continuation.upstream.abandon(continuation.server_request, "the client did not go on with the call")
         if continuation.allowed is not None:
-            guard.record_effect(continuation.allowed, 0.0, GIVEN_UP)
+            guard.record_effect(continuation.allowed, 0.0, GIVEN_UP, staged=True)
 
     def close(self) -> None:
         """Give up every call that waits."""

@@ -171,7 +171,7 @@ class Methods:
             await request.error(SERVER_DOWN, *busy)
             return False
         if continuation is not None and continuation.pending is not None:
-            decided: Any = self._authorizer.complete(call, continuation.pending)
+            decided: Any = await self._authorizer.complete(call, continuation.pending)
         else:
             decided = await self._authorizer.authorize(request, call)
         if isinstance(decided, NeedsAnswer):
@@ -234,7 +234,7 @@ class Methods:
                 continue
             used, scopes = ("resources", uri), request.scopes
             call = ServerCall(request.method, server, {}, request.params, request.who, used=used, scopes=scopes)
-            if self._authorizer.allows_use(call):
+            if await self._authorizer.allows_use(call):
                 kept.append(uri)
                 notifications.listened_for[uri] += 1
                 notifications.subscribed[uri] = server

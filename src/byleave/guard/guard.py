@@ -47,7 +47,7 @@ from byleave.guard.evaluation import (
     refused,
     unclear_verdict,
 )
-from byleave.guard.recording import Decided, Recorder
+from byleave.guard.recording import NOT_BEGUN, Decided, Recorder
 from byleave.guard.warnings import mask_for
 from byleave.policy.live_policy import ResolvedAction
 from byleave.record import Record
@@ -152,12 +152,9 @@ class Guard:
         to be waited for are looked up by a thread; who is cancelled by then may have used up a yes for one request.
         """
         decided = self._decide(request)
-        if isinstance(decided, Pending) and self.approvals.may_wait:
-            import asyncio  # heavy: for callers that have a loop
-
-            decided = await asyncio.to_thread(self._by_earlier_reply, decided)
-        elif isinstance(decided, Pending):
-            decided = self._by_earlier_reply(decided)
+        if isinstance(decided, Pending):
+            pending = decided
+            decided = await self._beside(lambda: self._by_earlier_reply(pending))
         return decided if isinstance(decided, Pending) else await self._recorder.keep_async(decided)
 
     def _decide(self, request: ActionRequest) -> Decided | Pending:
@@ -192,43 +189,66 @@ class Guard:
 
     def complete(self, pending: Pending, reply: Reply) -> Evaluation:
         """Record what became of a request that needed a person, and return it; a yes is for what was shown."""
+        done = self._recorder.keep(self._replied(pending, reply))
+        if pending.observed:
+            return _observed(pending, reply, done)
+        return self._remembered(pending, reply, done) if _is_for_later(pending, reply, done) else done
+
+    async def complete_async(self, pending: Pending, reply: Reply) -> Evaluation:
+        """Do the same without blocking the event loop, with the records written as those of `authorize_async`."""
+        done = await self._recorder.keep_async(self._replied(pending, reply))
+        if pending.observed:
+            return _observed(pending, reply, done)
+        if not _is_for_later(pending, reply, done):
+            return done
+        try:
+            return await self._beside(lambda: self._remembered(pending, reply, done))
+        except BaseException:  # the caller is gone, and does not act on it
+            if done.allowed:
+                self._recorder.effect(done, 0.0, NOT_BEGUN, staged=True)
+            raise
+
+    def withdraw(self, pending: Pending, reply: Reply) -> None:
+        """Have it recorded, soon, that a request which needed a person is given up. Nothing waits for that."""
+        if reply.is_yes:
+            raise ValueError("a yes is recorded before it counts")
+        self._recorder.keep_soon(self._replied(pending, reply))
+
+    def _replied(self, pending: Pending, reply: Reply) -> Decided:
+        """Return what a reply makes of a request; of one that is only observed, what would have been."""
         request, warnings = pending.request, pending.warnings
         if len(pending.questions) > 1:  # one reply, though it has a record for each action
             request = request.replace(fields={**request.fields, "answer_id": os.urandom(8).hex()})
         resolved = [question.resolved for question in pending.questions]
-        if pending.observed:
-            return self._observe(pending, request, reply)
-        if reply.is_yes:
-            resolved, warnings = self._evaluate_again(pending, reply)
-        elif reply.choice not in _LEFT_OPEN:
-            resolved = [each.replace(verdict=refused(each.verdict, reply)) for each in resolved]
-        done = self._recorder.keep(Decided(request, resolved, pending.started, reply.record, warnings))
-        if request.unclear or not (done.allowed or reply.choice == NEVER):
-            return done
-        # Kept only once it is recorded that a person chose so.
+        if not pending.observed:
+            if reply.is_yes:
+                resolved, warnings = self._evaluate_again(pending, reply)
+            elif reply.choice not in _LEFT_OPEN:
+                resolved = [each.replace(verdict=refused(each.verdict, reply)) for each in resolved]
+        return Decided(request, resolved, pending.started, reply.record, warnings)
+
+    def _remembered(self, pending: Pending, reply: Reply, done: Evaluation) -> Evaluation:
+        """Keep a reply for later requests: only once it is recorded that a person chose so."""
         asked = [one for one in pending.questions if one.resolved.verdict.decision is ASK or reply.choice == NEVER]
-        unkept = [line for question in asked for line in self._remember(question, reply, request.step)]
+        unkept = [line for question in asked for line in self._remember(question, reply, pending.request.step)]
         self.troubles += unkept
         return done.replace(warnings=(*done.warnings, *unkept)) if unkept else done
 
-    def _observe(self, pending: Pending, request: ActionRequest, reply: Reply) -> Evaluation:
-        """Record what would have been, and what the person replied; return what the reply makes of it."""
-        resolved = [question.resolved for question in pending.questions]
-        done = self._recorder.keep(Decided(request, resolved, pending.started, reply.record, pending.warnings))
-        if not done.recorded or reply.choice in _LEFT_OPEN:
-            return done.replace(permits=())
-        if not reply.is_yes:
-            return done.replace(verdict=refused(done.verdict, reply), permits=())
-        said = [approved(each, reply.by) for each in resolved]
-        permits = tuple([Permit(each.action, each.places, each.verdict) for each in said])
-        return done.replace(verdict=strictest([each.verdict for each in said]), permits=permits)
+    async def _beside(self, work: Callable[[], Done]) -> Done:
+        """Do what approvals are needed for; by a thread, where they may have to be waited for."""
+        if not self.approvals.may_wait:
+            return work()
+        import asyncio  # heavy: for callers that have a loop
+
+        return await asyncio.to_thread(work)
 
     def refuse(self, request: ActionRequest, verdict: Verdict) -> Evaluation:
         """Record that an integration refuses a request for a reason of its own, and return that evaluation."""
-        if verdict.decision is ALLOW:
-            raise ValueError("an integration can only refuse: what is allowed, the policy or a person allows")
-        refused = [ResolvedAction(_parsed(each), (), verdict) for each in request.actions]
-        return self._recorder.keep(Decided(request, refused, monotonic()))
+        return self._recorder.keep(_refusal(request, verdict))
+
+    async def refuse_async(self, request: ActionRequest, verdict: Verdict) -> Evaluation:
+        """Do the same, with the record written as those of `authorize_async`."""
+        return await self._recorder.keep_async(_refusal(request, verdict))
 
     def check(self, action: Action | Mapping[str, Any], who: Who = UNKNOWN, *, pin: str | None = None) -> Evaluation:
         """Return the evaluation of one action, recorded; where a person is needed, the asker of this guard asks."""
@@ -259,7 +279,7 @@ class Guard:
         """Do the same without blocking the event loop while the person thinks."""
         import asyncio  # heavy: for callers that have a loop
 
-        outcome = self.authorize(ActionRequest((action,), who, pin=pin, offers_rule=True))
+        outcome = await self.authorize_async(ActionRequest((action,), who, pin=pin, offers_rule=True))
         if isinstance(outcome, Evaluation):
             return outcome
         try:
@@ -267,9 +287,9 @@ class Guard:
         except TimeoutError:
             choice = SILENCE
         except BaseException:  # the caller was cancelled
-            self.complete(outcome, Reply(NO_PERSON, asker.name))
+            self.withdraw(outcome, Reply(NO_PERSON, asker.name))
             raise
-        return self.complete(outcome, Reply(choice, asker.name))
+        return await self.complete_async(outcome, Reply(choice, asker.name))
 
     def perform(
         self,
@@ -429,6 +449,10 @@ class Guard:
         self._keep(question, PENDING, given=given)
         return True
 
+    async def await_approval_async(self, question: Question) -> bool:
+        """Do the same without blocking the event loop."""
+        return await self._beside(lambda: self.await_approval(question))
+
     def _by_earlier_reply(self, pending: Pending) -> Decided | Pending:
         """Return what an earlier reply makes of a request, where a person has replied to all of it. Any thread may."""
         request, started = pending.request, pending.started
@@ -576,6 +600,28 @@ class Guard:
         With `staged`, the record is written with others, at the latest in the next turn of the event loop.
         """
         self._recorder.effect(evaluation, took, outcome, staged=staged)
+
+
+def _refusal(request: ActionRequest, verdict: Verdict) -> Decided:
+    if verdict.decision is ALLOW:
+        raise ValueError("an integration can only refuse: what is allowed, the policy or a person allows")
+    return Decided(request, [ResolvedAction(_parsed(each), (), verdict) for each in request.actions], monotonic())
+
+
+def _is_for_later(pending: Pending, reply: Reply, done: Evaluation) -> bool:
+    """Whether a reply may count for more than this request."""
+    return not pending.request.unclear and (done.allowed or reply.choice == NEVER)
+
+
+def _observed(pending: Pending, reply: Reply, done: Evaluation) -> Evaluation:
+    """Return what a reply makes of a request that is only observed, and is recorded as it would have been."""
+    if not done.recorded or reply.choice in _LEFT_OPEN:
+        return done.replace(permits=())
+    if not reply.is_yes:
+        return done.replace(verdict=refused(done.verdict, reply), permits=())
+    said = [approved(question.resolved, reply.by) for question in pending.questions]
+    permits = tuple([Permit(each.action, each.places, each.verdict) for each in said])
+    return done.replace(verdict=strictest([each.verdict for each in said]), permits=permits)
 
 
 def _parsed(action: Any) -> Any:

@@ -21,7 +21,8 @@ from byleave.record import Record
 from byleave.text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from asyncio import Task
+    from collections.abc import Callable, Coroutine, Mapping
 
     from byleave.core.decision import Verdict
     from byleave.core.fs_rules import RefusedPath
@@ -72,6 +73,7 @@ class Recorder:
         self._door = door
         self._session = session
         self._notices = notices
+        self._left: set[Task[None]] = set()  # what goes on though its caller is gone
 
     def keep(self, decided: Decided) -> Evaluation:
         """Record each action with its own verdict and that of the request; an unrecorded allow does not leave."""
@@ -88,11 +90,40 @@ class Recorder:
         try:
             numbers = [await _kept(each) for each in staged]
         except BaseException:
-            evaluation = self._evaluation(decided, drafts, [_settled(each) for each in staged])
-            if evaluation.allowed:
-                self.effect(evaluation, 0.0, NOT_BEGUN)
+            if self._log.may_wait:
+                self._leave(self._note_not_begun(decided, drafts, staged))
+            else:
+                self._not_begun(self._evaluation(decided, drafts, [_settled(each) for each in staged]))
             raise
         return self._evaluation(decided, drafts, numbers)
+
+    def keep_soon(self, decided: Decided) -> None:
+        """Have what is not allowed recorded soon; where that fails, a warning says so."""
+        for each in self._drafts(decided):
+            self._stage_unwaited(each.fields, self._not_kept)
+
+    def _not_begun(self, evaluation: Evaluation) -> None:
+        if evaluation.allowed:
+            self.effect(evaluation, 0.0, NOT_BEGUN, staged=self._log.may_wait)
+
+    async def _note_not_begun(
+        self, decided: Decided, drafts: list[_Draft], staged: list[StagedRecord | ByleaveError]
+    ) -> None:
+        """Record what a caller that is gone did not begin, once it is known whether it was allowed."""
+        try:
+            numbers = [await _kept(each) for each in staged]
+        except BaseException:  # the gateway ends
+            self._not_begun(self._evaluation(decided, drafts, [_settled(each) for each in staged]))
+            raise
+        self._not_begun(self._evaluation(decided, drafts, numbers))
+
+    def _leave(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have some work done though its caller is gone."""
+        from asyncio import get_running_loop  # heavy: for callers that have a loop
+
+        task = get_running_loop().create_task(work)
+        self._left.add(task)
+        task.add_done_callback(self._left.discard)
 
     def effect(self, evaluation: Evaluation, took: float, outcome: str, *, staged: bool = False) -> None:
         """Record what was done; with `staged`, soon. Where that fails, a warning says so: it cannot be taken back."""
@@ -111,16 +142,16 @@ class Recorder:
             "outcome": outcome,
             "duration": round(took, 6),
         }
+        if staged:
+            self._stage_unwaited(fields, self._not_kept)
+            return
         try:
-            if staged:
-                self._log.stage(fields, self._not_kept)
-            else:
-                self._log.append(fields)
+            self._log.append(fields)
         except ByleaveError as error:
             self._not_kept(error)
 
     def refusal(self, refused: Mapping[str, Any], agent: str | None) -> None:
-        """Record that requests were refused before the policy saw them."""
+        """Have it recorded, soon, that requests were refused before the policy saw them."""
         fields = {
             "event": REFUSED,
             "session": self._session,
@@ -130,12 +161,17 @@ class Recorder:
             "refused": dict(refused),
             "outcome": "refused",
         }
+        self._stage_unwaited(fields, self._not_kept_once)
+
+    def _stage_unwaited(self, fields: dict[str, Any], on_failure: Callable[[ByleaveError], None]) -> None:
         try:
-            self._log.append(fields)
+            self._log.stage(fields, on_failure)
         except ByleaveError as error:
-            trouble = _not_recorded(error)
-            if trouble not in self._troubles:
-                self._troubles.append(trouble)
+            on_failure(error)
+
+    def _not_kept_once(self, error: ByleaveError) -> None:
+        if _not_recorded(error) not in self._troubles:
+            self._not_kept(error)
 
     def _not_kept(self, error: ByleaveError) -> None:
         self._troubles.append(_not_recorded(error))

@@ -180,6 +180,8 @@ def _guard(policy: LivePolicy) -> Guard:
 class _NoRecords:
     """An audit log that is not kept."""
 
+    may_wait = False
+
     def __init__(self) -> None:
         self.warnings: list[str] = []
 

@@ -56,6 +56,7 @@ class RecordStore(Protocol):
     """The audit log: records are only ever appended. `warnings` are about what failed in the background."""
 
     warnings: list[str]
+    may_wait: bool  # whether `append` and `settled` may take seconds: an event loop calls neither
 
     def append(self, fields: Mapping[str, Any]) -> int:
         """Keep one record, for good when this returns, and return its number; a StateError if it was not kept."""

@@ -45,6 +45,7 @@ class AuditLog:
     """
 
     may_begin_anew = True
+    may_wait = False
 
     def __init__(
         self,

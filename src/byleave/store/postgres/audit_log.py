@@ -150,6 +150,8 @@ class StagedRow:
 class PostgresLog:
     """The records of this process. What went wrong is in `warnings`."""
 
+    may_wait = True
+
     def __init__(self, database: Database, *, mask: Redactor | None = None, name: str = "") -> None:
         self.warnings: list[str] = []
         self._database = database
