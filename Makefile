@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SITE := .venv-docs
 PYTEST := $(BIN)/python -m pytest
 # Tests of one directory may take as long as those of all others: a worker that has none left takes some of another's.
 SPREAD := --dist worksteal -n
 CODE := src tests bench tools
+TEXTS := docs src tools bench README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md mkdocs.yml
 
 # Packages whose tests `make unit` runs; tests marked `long` are left to `make integration`. tests/conftest.py has the same list.
 UNIT := tests/core tests/shell tests/protocol tests/translate tests/policy tests/test_text.py
@@ -14,7 +16,7 @@ UNIT := tests/core tests/shell tests/protocol tests/translate tests/policy tests
 ALONE := tests/sandbox tests/toolhost/test_soak.py tests/toolhost/test_hostile.py
 
 .DEFAULT_GOAL := test
-.PHONY: help test check unit integration sandbox slow test-agents coverage architecture screenshots demo bench fuzz format lock launcher clean
+.PHONY: help test check unit integration sandbox slow test-agents coverage architecture reference docs screenshots demo bench fuzz format lock launcher clean
 
 # The tests start the command hundreds of times: without compiled modules each start takes twice as long.
 test unit integration sandbox slow test-agents coverage bench: export PYTHONDONTWRITEBYTECODE :=
@@ -27,11 +29,12 @@ help: ## list the targets
 test: check launcher ## all that a change must pass: format, lint, types, imports, every test but the slow ones
 	$(PYTEST) --cache-clear $(SPREAD) 3 || { [ $$? -eq 1 ] && $(BIN)/python tools/repeat_failed.py; }
 
-check: $(READY) ## format, lint, types and the direction of imports
+check: $(READY) ## format, lint, types, the direction of imports, and spelling
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell $(TEXTS)
 
 unit: $(READY) ## tests of core, shell, protocol, translate and policy, in less than 30 seconds
 	$(PYTEST) $(SPREAD) 2 -m unit --hypothesis-profile=quick $(UNIT)
@@ -60,6 +63,14 @@ coverage: $(READY) ## branch coverage of core, shell, protocol and policy; the g
 architecture: $(READY) ## draw the diagrams of docs/architecture.md from the code
 	$(BIN)/python tools/architecture.py
 
+reference: $(READY) ## write docs/reference from the code
+	$(BIN)/python tools/reference.py
+
+# In an environment of its own, from the lock file, and without network. --strict: a link or an anchor that leads nowhere is an error.
+docs: $(SITE)/.ready ## build the site of docs/ into build/site, and check every link
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --quiet
+	@! grep -rlE '<(link|script|img)[^>]* (href|src)="?https?:' build/site --include='*.html' || { echo 'a page loads something from elsewhere' >&2; exit 1; }
+
 screenshots: $(READY) ## take the pictures of docs/dashboard.md, with chromium
 	$(BIN)/python tools/screenshots.py
 
@@ -77,16 +88,18 @@ format: $(READY) ## format, and fix what the linter can fix
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
 
-lock: $(READY) ## take the newest versions of what development needs into requirements-dev.lock
+lock: $(READY) ## take the newest versions of what development needs into the lock files
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--extra dev --extra jwt --extra otel --extra postgres --output-file requirements-dev.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--extra docs --output-file requirements-docs.lock pyproject.toml
 
 # Beside its sources, as a wheel has it: otherwise every test builds it into a home of its own.
 launcher: $(READY) ## build the launcher of the sandbox
 	$(BIN)/python -m byleave.sandbox.native.build
 
 clean: ## remove the virtual environment and everything that was built
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage coverage.txt dist build
+	rm -rf $(VENV) $(SITE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage coverage.txt dist build
 
 # The lock file names exact versions with their hashes; the package itself is linked, not copied.
 $(READY): pyproject.toml requirements-dev.lock
@@ -94,3 +107,8 @@ $(READY): pyproject.toml requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $(READY)
+
+$(SITE)/.ready: requirements-docs.lock
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-docs.lock
+	touch $@

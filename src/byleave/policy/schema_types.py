@@ -30,14 +30,23 @@ class FsRuleTable(ConfigTable):
     ]
     external: Annotated[
         bool | UnsetType,
-        Meta(description="The path is a link that leads out of the workspace; its target needs approval."),
+        Meta(
+            description="The path is a link that leads out of the workspace; its target needs approval "
+            "(default: false)."
+        ),
     ] = UNSET
-    read: Annotated[bool | UnsetType, Meta(description="May read and list.")] = UNSET
-    write: Annotated[bool | UnsetType, Meta(description="Short for create, update and delete.")] = UNSET
-    create: Annotated[bool | UnsetType, Meta(description="May make new files and directories.")] = UNSET
-    update: Annotated[bool | UnsetType, Meta(description="May change existing files.")] = UNSET
-    delete: Annotated[bool | UnsetType, Meta(description="May remove files and directories.")] = UNSET
-    execute: Annotated[bool | UnsetType, Meta(description="May run files found here.")] = UNSET
+    read: Annotated[bool | UnsetType, Meta(description="May read and list (default: false).")] = UNSET
+    write: Annotated[bool | UnsetType, Meta(description="Short for create, update and delete (default: false).")] = (
+        UNSET
+    )
+    create: Annotated[bool | UnsetType, Meta(description="May make new files and directories (default: as write).")] = (
+        UNSET
+    )
+    update: Annotated[bool | UnsetType, Meta(description="May change existing files (default: as write).")] = UNSET
+    delete: Annotated[bool | UnsetType, Meta(description="May remove files and directories (default: as write).")] = (
+        UNSET
+    )
+    execute: Annotated[bool | UnsetType, Meta(description="May run files found here (default: false).")] = UNSET
 
 
 class NetRuleTable(ConfigTable):
@@ -62,10 +71,12 @@ class NetRuleTable(ConfigTable):
         str | UnsetType,
         Meta(description="Only URL paths at or below this one, by whole segments.", examples=["/repos"]),
     ] = UNSET
-    allow: Annotated[bool | UnsetType, Meta(description="true lets it through, false refuses.")] = UNSET
+    allow: Annotated[bool | UnsetType, Meta(description="true lets it through, false refuses (default: false).")] = (
+        UNSET
+    )
     private: Annotated[
         bool | UnsetType,
-        Meta(description="The host may resolve to a private, loopback or link-local address."),
+        Meta(description="The host may resolve to a private, loopback or link-local address (default: false)."),
     ] = UNSET
 
 
@@ -79,10 +90,10 @@ class EnvRuleTable(ConfigTable):
             examples=["GITHUB_TOKEN", "AWS_*"],
         ),
     ]
-    read: Annotated[bool | UnsetType, Meta(description="The tool gets the variable.")] = UNSET
+    read: Annotated[bool | UnsetType, Meta(description="The tool gets the variable (default: false).")] = UNSET
     substitute: Annotated[
         bool | UnsetType,
-        Meta(description="The host may put the value into requests; the tool never sees it."),
+        Meta(description="The host may put the value into requests; the tool never sees it (default: false)."),
     ] = UNSET
 
 
@@ -214,15 +225,23 @@ class RunRule(ConfigTable):
 
 _RequestTimeout = Annotated[
     Annotated[float, Meta(gt=0, le=_YEAR)] | UnsetType,
-    Meta(description="Seconds between two requests of a vfs tool, and for one http or process request.", examples=[60]),
+    Meta(
+        description="Seconds between two requests of a vfs tool, and for one http or process request (default: 60).",
+        examples=[60],
+    ),
 ]
 _CancelTimeout = Annotated[
     Annotated[float, Meta(gt=0, le=_YEAR)] | UnsetType,
-    Meta(description="Seconds from the request to stop until SIGTERM, and again until SIGKILL.", examples=[5]),
+    Meta(
+        description="Seconds from the request to stop until SIGTERM, and again until SIGKILL (default: 5).",
+        examples=[5],
+    ),
 ]
 _MaxFileSize = Annotated[
     Annotated[int, Meta(ge=1, le=LARGEST)] | str | UnsetType,
-    Meta(description="Bytes of one file or body in a message, or text with a unit.", examples=["10 MB"]),
+    Meta(
+        description="Bytes of one file or body in a message, or text with a unit (default: 10 MB).", examples=["10 MB"]
+    ),
 ]
 
 
@@ -276,7 +295,7 @@ class ToolTable(ConfigTable):
     runtime: Annotated[
         Literal["vfs", "stdio", "wasm"] | UnsetType,
         Meta(
-            description="vfs: every request goes through the tool host. stdio: a plain process.",
+            description="vfs: every request goes through the tool host. stdio: a plain process (default: stdio).",
             examples=["vfs", "stdio"],
         ),
     ] = UNSET
@@ -287,7 +306,7 @@ class ToolTable(ConfigTable):
             examples=["ask"],
         ),
     ] = UNSET
-    enable: Annotated[bool | UnsetType, Meta(description="false switches the tool off.")] = UNSET
+    enable: Annotated[bool | UnsetType, Meta(description="false switches the tool off (default: true).")] = UNSET
     description: Annotated[
         str | UnsetType,
         Meta(description="What the tool does, for people and models.", examples=["Edits one file."]),
@@ -320,7 +339,10 @@ class ToolTable(ConfigTable):
     ] = UNSET
     stateful: Annotated[
         bool | UnsetType,
-        Meta(description="true: calls are spawned, fetched, answered and aborted by an id.", examples=[True]),
+        Meta(
+            description="true: calls are spawned, fetched, answered and aborted by an id (default: false).",
+            examples=[True],
+        ),
     ] = UNSET
     actions: Annotated[
         list[Literal["spawn", "fetch", "apply", "abort"]] | UnsetType,
@@ -328,7 +350,10 @@ class ToolTable(ConfigTable):
     ] = UNSET
     format_arguments: Annotated[
         bool | UnsetType,
-        Meta(description="true: before you are asked, the tool itself says what a call would do.", examples=[True]),
+        Meta(
+            description="true: before you are asked, the tool itself says what a call would do (default: false).",
+            examples=[True],
+        ),
     ] = UNSET
 
 
@@ -359,7 +384,7 @@ class ServerTable(ConfigTable):
     ] = UNSET
     transport: Annotated[
         Literal["stdio", "http", "sse"] | UnsetType,
-        Meta(description="stdio for a command; http (default) or the older sse for a url.", examples=["http"]),
+        Meta(description="stdio for a command; http or the older sse for a url (default: http).", examples=["http"]),
     ] = UNSET
     env: Annotated[
         dict[str, str] | UnsetType,
@@ -382,7 +407,7 @@ class ServerTable(ConfigTable):
         str | UnsetType,
         Meta(description="What the server is for, for people and models.", examples=["issues and pull requests"]),
     ] = UNSET
-    enable: Annotated[bool | UnsetType, Meta(description="false switches the server off.")] = UNSET
+    enable: Annotated[bool | UnsetType, Meta(description="false switches the server off (default: true).")] = UNSET
     may: Annotated[
         list[Literal["sampling", "elicitation", "roots"]] | UnsetType,
         Meta(description="What the server may ask of the client (default: all of it).", examples=[["roots"]]),
@@ -395,7 +420,7 @@ class ServerTable(ConfigTable):
         bool | Literal["auto"] | UnsetType,
         Meta(
             description="Which clients share its process. true: all, for a server that keeps no state for a client. "
-            "false: none. auto: those of one caller that offer the server nothing to ask for (default).",
+            "false: none. auto: those of one caller that offer the server nothing to ask for (default: auto).",
             examples=[True],
         ),
     ] = UNSET
@@ -413,7 +438,7 @@ class ServerTable(ConfigTable):
     tools: Annotated[
         dict[str, ServerTool] | UnsetType,
         Meta(
-            description="AccessTable by tool, for a server that is not stateful.",
+            description="Access by tool, for a server that is not stateful.",
             examples=[{"fetch": {"access": {"net": [{"host": "example.com", "allow": True}]}}}],
         ),
     ] = UNSET
@@ -435,19 +460,22 @@ class Defaults(ConfigTable):
         Literal["auto", "require", "off"] | UnsetType,
         Meta(
             description="auto: the kernel enforces where it can. require: refuse to run where it cannot. "
-            "off: only the cooperative check.",
+            "off: only the cooperative check (default: auto).",
             examples=["auto"],
         ),
     ] = UNSET
     deny_on_missing_agent: Annotated[
         bool | UnsetType,
-        Meta(description="false: an agent that is not listed counts as `default`; without one it may call anything."),
+        Meta(
+            description="false: an agent that is not listed counts as `default`; without one it may call anything "
+            "(default: true)."
+        ),
     ] = UNSET
     mode: Annotated[
         Literal["enforce", "observe"] | UnsetType,
         Meta(
             description="observe: hooks and the ACP proxy record what the policy decides, and leave the decision to "
-            "the agent; only in your own file, or in the managed one.",
+            "the agent; only in your own file, or in the managed one (default: enforce).",
             examples=["observe"],
         ),
     ] = UNSET
@@ -480,16 +508,17 @@ class StoreTable(ConfigTable):
     url: Annotated[
         str | UnsetType,
         Meta(
-            description="sqlite:/// for this user's own files (default), or postgresql://USER@HOST:PORT/DATABASE for "
-            "what several gateways share. Without a password; only in your own file, or in the managed one.",
+            description="sqlite:/// for this user's own files, or postgresql://USER@HOST:PORT/DATABASE for "
+            "what several gateways share. Without a password; only in your own file, or in the managed one "
+            "(default: sqlite:///).",
             examples=["postgresql://byleave@db.example.com/byleave"],
         ),
     ] = UNSET
     on_failure: Annotated[
         Literal["deny"] | UnsetType,
         Meta(
-            description="What becomes of calls while the database is away. deny: they are refused (default, and all "
-            "that this version does).",
+            description="What becomes of calls while the database is away. deny: they are refused, which is all "
+            "that this version does (default: deny).",
             examples=["deny"],
         ),
     ] = UNSET
@@ -520,7 +549,8 @@ class Shell(ConfigTable):
     confine: Annotated[
         Literal["auto", "require", "off"] | UnsetType,
         Meta(
-            description="auto: confined where that is possible. require: only confined. off: plainly.",
+            description="auto: confined where that is possible. require: only confined. off: plainly (default: auto; "
+            "without this table: off).",
             examples=["auto"],
         ),
     ] = UNSET
@@ -540,7 +570,7 @@ class HooksTable(ConfigTable):
         Literal["ask", "agent"] | UnsetType,
         Meta(
             description="What becomes of a command that no rule matches. ask: it needs approval. agent: the agent "
-            "decides; only in your own file, or in the managed one.",
+            "decides; only in your own file, or in the managed one (default: ask).",
             examples=["agent"],
         ),
     ] = UNSET
@@ -596,7 +626,8 @@ class ConfigFile(ConfigTable):
         Meta(description="What holds where nothing else is said.", examples=[{"os_sandbox": "auto"}]),
     ] = UNSET
     strict_links: Annotated[
-        bool | UnsetType, Meta(description="Writing to a file that has several hard links needs approval.")
+        bool | UnsetType,
+        Meta(description="Writing to a file that has several hard links needs approval (default: false)."),
     ] = UNSET
     sensitive_paths: Annotated[
         list[str] | UnsetType,
