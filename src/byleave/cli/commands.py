@@ -78,7 +78,10 @@ executed, 127 if it does not exist."""
 _MCP_DETAILS = """\
 Serves the tools of every server under [servers] and in .mcp.json, once you trust these files. [agents] and [[rules]]
 decide which agent may call what. A tool is named SERVER__TOOL. Configure a client as for any MCP server, with the
-command `byleave mcp`. How byleave identifies callers: see docs/mcp.md."""
+command `byleave mcp`. How byleave identifies callers: see docs/mcp.md.
+
+--check --deploy starts nothing: it looks at the configuration, the environment, files and the kernel, and exits with 1
+if it finds an error. Give the address that the gateway will listen at by --http. See docs/deploy.md."""
 _TEST_DETAILS = """\
 A case says what is attempted, and what the policy should decide:
 
@@ -445,6 +448,7 @@ ROOT = CommandSpec(
                 OptionSpec(("--stdio",), "serve one client on standard input and output (the default)"),
                 OptionSpec(("--http",), "serve clients over HTTP at /mcp, until stopped", "HOST:PORT"),
                 OptionSpec(("--check",), "start every server once, list what each agent can see, and exit"),
+                OptionSpec(("--deploy",), "with --check: list what is unsafe where several people share the gateway"),
                 OptionSpec(("--agent",), "with --stdio: the agent that calls (default: BYLEAVE_AGENT)", "AGENT"),
                 *MOUNTING,
                 _YES,

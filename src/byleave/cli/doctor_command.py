@@ -120,17 +120,37 @@ def _backends(machine: Machine) -> Iterator[DoctorFinding]:
 
 def _enforced(machine: Machine, policy: LivePolicy | None) -> DoctorFinding:
     """Say by what `byleave run` would hold a program of the default policy, and what of it is not held."""
+    required = requires_sandbox(policy)
+    held = held_by(machine, exact=required)
+    if not held.backend:
+        return DoctorFinding(BAD if required else NOTE, WHAT, f"`byleave run` refuses to run anything: {held.weaker}")
+    if held.backend == NAMESPACES:
+        return DoctorFinding(GOOD, WHAT, "namespaces, Landlock and a filter of system calls hold every program")
+    unneeded = f"{held.backend} holds every program, as namespaces of our own do not work"
+    return DoctorFinding(NOTE, WHAT, held.weaker or unneeded)
+
+
+class HeldBy(Struct, frozen=True):
+    """Which backend holds programs here, and what it does not hold; without a backend, why none does."""
+
+    backend: str
+    weaker: str = ""
+
+
+def requires_sandbox(policy: LivePolicy | None) -> bool:
+    """Whether nothing may run that the kernel does not hold exactly."""
     settings = {} if policy is None else policy.compiled.settings
-    required = settings.get("defaults", {}).get("os_sandbox") == "require"
+    return bool(settings.get("defaults", {}).get("os_sandbox") == "require")
+
+
+def held_by(machine: Machine, *, exact: bool) -> HeldBy:
+    """Find out by what a program of the default policy would be held."""
     plan = SandboxPlan("/", machine.base.places, machine.base.links)
     try:
-        backend = choose(plan, machine, exact=required)
+        backend = choose(plan, machine, exact=exact)
     except SandboxError as error:
-        return DoctorFinding(BAD if required else NOTE, WHAT, f"`byleave run` refuses to run anything: {error.problem}")
-    if backend == NAMESPACES:
-        return DoctorFinding(GOOD, WHAT, "namespaces, Landlock and a filter of system calls hold every program")
-    weaker = make(backend, plan, machine).weaker
-    return DoctorFinding(NOTE, WHAT, weaker or f"{backend} holds every program, as namespaces of our own do not work")
+        return HeldBy("", error.problem)
+    return HeldBy(backend, "" if backend == NAMESPACES else make(backend, plan, machine).weaker or "")
 
 
 _PAINTS = {GOOD: "allow", NOTE: "ask", BAD: "deny"}

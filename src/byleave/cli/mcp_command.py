@@ -1,6 +1,7 @@
 """`byleave mcp`: the gateway before every MCP server. Standard output is the client's, and carries nothing of ours.
 
 `byleave mcp --check`: start every server once, and say what it offers, who would see it, what would confine it.
+`byleave mcp --check --deploy`: say what is unsafe where several people share it (`deploy_check`).
 """
 
 from __future__ import annotations
@@ -72,7 +73,13 @@ def _refuse_misuse(given: ParsedArguments) -> None:
     if any(os.environ.get(name) == value for name, value in BEHIND.items()):
         problem = "this gateway was started as a server of another one"
         raise InputError(problem, hint="take `byleave mcp` out of the .mcp.json, or the [servers], that byleave reads")
-    given_modes = [flag for flag in ("stdio", "http", "check") if flag in given.options]
+    is_deploy = given.flag("deploy")
+    if is_deploy and not given.flag("check"):
+        raise InputError("--deploy says what --check looks at", hint="write byleave mcp --check --deploy")
+    modes = (
+        ("stdio", "check") if is_deploy else ("stdio", "http", "check")
+    )  # with --deploy, --http says where it listens
+    given_modes = [flag for flag in modes if flag in given.options]
     if len(given_modes) > 1:
         raise InputError(f"--{given_modes[0]} and --{given_modes[1]} exclude each other", hint="give one of them")
     if given.one("agent") is not None and given.one("http") is not None:
@@ -90,6 +97,11 @@ def _run(given: ParsedArguments) -> int:
     if given.flag("verbose"):
         for line in origins(policy):
             complain(f"byleave: {line}")
+    if given.flag("deploy"):
+        from byleave.cli.deploy_check import check_deployment  # heavy: the service of clients needs none of it
+
+        address = given.one("http")
+        return check_deployment(given, workspace, policy, None if address is None else _host_and_port(address)[0])
     authorizing: Any = WithRunModes(policy, by_hand=False)
     session = given.one("session") or "default"
     approval = client_approval(over_http=given.one("http") is not None)

@@ -280,7 +280,7 @@ def _mapped(tree: Any, mask: Callable[[str], str], *, names: bool) -> Any:
     if isinstance(tree, dict):
         return {
             mask(str(key)): _hide_all(value, str(key))
-            if names and _is_secret_name(str(key))
+            if names and is_secret_name(str(key))
             else _mapped(value, mask, names=names)
             for key, value in tree.items()
         }
@@ -312,7 +312,8 @@ def _may_hold_a_secret(text: str) -> bool:
     return "@" in text and "://" in text
 
 
-def _is_secret_name(key: str) -> bool:
+def is_secret_name(key: str) -> bool:
+    """Whether what is kept under this name is a secret by the look of the name."""
     plain = _plain_name(key)
     return any(name in plain for name in _SECRET_NAMES) or "pass" in plain.split("_")
 

@@ -221,11 +221,12 @@ class Problems:
             return ConfigError(f"{_dotted(at)}: {problem}", hint=hint)
         places = self._places.get(layer.file)
         if places is None:
-            places = self._places[layer.file] = _locate(layer)
+            places = self._places[layer.file] = locate_layer(layer)
         return ConfigError(problem, hint=hint, at=places.point((*layer.inside, *at[layer.around :]), layer.file))
 
 
-def _locate(layer: Layer) -> Spots:
+def locate_layer(layer: Layer) -> Spots:
+    """Return where each key and value of a layer stands in its file."""
     from byleave.policy.mcp_json import is_json, read_foreign  # heavy: only files that changed are parsed
     from byleave.policy.toml_text import read_text
 
