@@ -34,7 +34,16 @@ _LOADED = (
     *("byleave.shell.reader", "byleave.shell.knowledge.harmless.git", "byleave.store.audit.table_writer"),
     *("byleave.store.audit.log", "byleave.guard.guard", "byleave.guard.evaluation", "byleave.sandbox.linux.backends"),
     *("byleave.sandbox.diagnose.diagnosis", "byleave.core.decision", "byleave.core.sensitive_places"),
+    *("byleave.cli.init_command", "byleave.cli.setup_command", "byleave.cli.policy_import_command"),
+    *("byleave.cli.policy_lint_command", "byleave.cli.policy_diff_command", "byleave.cli.policy_replay_command"),
+    *("byleave.cli.policy_test_command", "byleave.cli.policy_learn_command", "byleave.analysis.lint"),
+    *("byleave.cli.call_command", "byleave.cli.mcp_command", "byleave.cli.acp_command", "byleave.sandbox.terminal"),
+    *("byleave.shell.knowledge.harmless.builds", "byleave.shell.knowledge.harmless.files"),
+    *("byleave.shell.knowledge.harmless.node", "byleave.shell.knowledge.harmless.python"),
+    *("byleave.shell.knowledge.harmless.system", "byleave.hooks.probe"),
 )
+_SEARCH_AGAIN = 30.0  # seconds; what was found counts for a minute at most
+_LOOK = 1.0  # seconds between two looks at whether the code was changed: one look takes as long as a short command
 
 
 class Forker:
@@ -42,7 +51,8 @@ class Forker:
 
     def __init__(self) -> None:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.written = _written()
+        self._written = _written()
+        self._looked = time.monotonic()
         self._start = _at_the_start(os.environ)
         with theirs:
             self._process = subprocess.Popen(
@@ -54,6 +64,13 @@ class Forker:
                 cwd="/",
                 start_new_session=True,
             )
+
+    def is_of_this_code(self) -> bool:
+        """Look now and then whether the code has changed since it was loaded."""
+        if time.monotonic() - self._looked < _LOOK:
+            return True
+        self._looked = time.monotonic()
+        return self._written == _written()
 
     def close(self) -> None:
         self._ours.close()
@@ -170,7 +187,7 @@ def forker() -> Forker | None:
     if "BYLEAVE_SLOW_TESTS" in os.environ or not os.path.exists("/proc/self/status"):
         return None
     with _starting:
-        if not _forkers or _forkers[-1].written != _written():  # the code is being changed: old and new do not mix
+        if not _forkers or not _forkers[-1].is_of_this_code():  # it is being changed: old and new do not mix
             _forkers.append(Forker())
         return _forkers[-1]
 
@@ -185,7 +202,10 @@ def close() -> None:
 
 def _serve(requests: int) -> Any:
     """Fork for every request, and return it in the child; in the end there are no more."""
+    from byleave.sandbox.plan import private_files
+
     asked = socket.socket(fileno=requests)
+    searched, watch = -_SEARCH_AGAIN, None
     waiting: dict[int, tuple[int, int]] = {}  # a process and where to report its end, by the descriptor that says so
     poll = select.poll()
     poll.register(requests, select.POLLIN)
@@ -201,13 +221,22 @@ def _serve(requests: int) -> Any:
             request, given, _flags, _address = socket.recv_fds(asked, 2 * _LONGEST, 4)
             if not request:
                 os._exit(0)
+            if time.monotonic() - searched > _SEARCH_AGAIN:
+                private_files.keep_search()  # as the service does, for the processes that are forked from it
+                searched, watch = time.monotonic(), _watch()
             child = os.fork()
             if child == 0:
                 asked.detach()
                 for number, stream in enumerate(given[:3]):
                     os.dup2(stream, number)
-                os.closerange(3, 4096)
-                return json.loads(request)
+                tree = json.loads(request)
+                if tree[0] is not None or watch is None:  # only byleave itself looks for private files
+                    private_files.forget_search()
+                    watch = 2
+                private_files.use_search_once()
+                os.closerange(3, watch)
+                os.closerange(watch + 1, 4096)
+                return tree
             *streams, reply = given
             for stream in streams:
                 os.close(stream)
@@ -215,6 +244,15 @@ def _serve(requests: int) -> Any:
             ended = os.pidfd_open(child)
             waiting[ended] = child, reply
             poll.register(ended, select.POLLIN)
+
+
+def _watch() -> int | None:
+    """Return the descriptor by which the kernel reports that private files may have changed."""
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{number}") == "anon_inode:inotify":
+                return int(number)
+    return None
 
 
 def _report(reply: int, number: int) -> None:
