@@ -16,25 +16,33 @@ UNIT := tests/core tests/shell tests/protocol tests/translate tests/policy tests
 ALONE := tests/sandbox tests/toolhost/test_soak.py tests/toolhost/test_hostile.py
 
 .DEFAULT_GOAL := test
-.PHONY: help test check unit integration sandbox slow test-agents coverage architecture reference docs screenshots demo bench fuzz format lock launcher clean
+.PHONY: help test every-test check lint types unit integration sandbox slow test-agents coverage architecture reference docs screenshots demo bench fuzz format lock launcher clean
 
 # The tests start the command hundreds of times: without compiled modules each start takes twice as long.
-test unit integration sandbox slow test-agents coverage bench: export PYTHONDONTWRITEBYTECODE :=
+test every-test unit integration sandbox slow test-agents coverage bench: export PYTHONDONTWRITEBYTECODE :=
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name line; do printf '  %-14s %s\n' "$$name" "$$line"; done
 
-# Half of the time tests wait for other processes: three workers keep two processors busy. What failed in an earlier run, and
-# may have another name now, is forgotten.
-test: check launcher ## all that a change must pass: format, lint, types, imports, every test but the slow ones
-	$(PYTEST) --cache-clear $(SPREAD) 3 || { [ $$? -eq 1 ] && $(BIN)/python tools/repeat_failed.py; }
+# The type checker uses one processor for as long as the tests take to be collected: they start beside it.
+test: lint launcher ## all that a change must pass: format, lint, types, imports, every test but the slow ones
+	@$(MAKE) --no-print-directory -j2 types every-test
 
-check: $(READY) ## format, lint, types, the direction of imports, and spelling
+# More than half of the time tests wait for other processes: four workers keep two processors busy. What failed in an
+# earlier run, and may have another name now, is forgotten.
+every-test:
+	$(PYTEST) --cache-clear $(SPREAD) 4 || { [ $$? -eq 1 ] && $(BIN)/python tools/repeat_failed.py; }
+
+check: lint types ## format, lint, types, the direction of imports, and spelling
+
+lint: $(READY)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell $(TEXTS)
+
+types: $(READY)
+	$(BIN)/mypy
 
 unit: $(READY) ## tests of core, shell, protocol, translate and policy, in less than 30 seconds
 	$(PYTEST) $(SPREAD) 2 -m unit --hypothesis-profile=quick $(UNIT)

@@ -1,6 +1,6 @@
 """Run tests that failed beside others once more, by themselves; print which they are.
 
-A test of processes, signals and time-outs may fail because three workers share two processors. Such a test is named,
+A test of processes, signals and time-outs may fail because four workers share two processors. Such a test is named,
 so that its cause can be found, and it must pass alone. More than a few failures are no accident: they stand.
 """
 
