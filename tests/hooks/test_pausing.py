@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import amounts
 from byleave.errors import StateError
 from byleave.hooks.pausing import NOT_STOPPED, pause
 from byleave.policy.dirs import find_homes
@@ -39,7 +40,7 @@ allow = { path = "src/**", ops = ["read", "create", "update"] }
 allow = { any_command = true }
 sandbox = true
 """
-ATTEMPTS = 25
+ATTEMPTS = amounts.of(60, 12)
 SECRET = "SECRET"
 # Exchanges a file of the workspace and a link out of it, about every millisecond.
 SWAPPER = """

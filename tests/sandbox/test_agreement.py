@@ -52,7 +52,7 @@ class Difference:
 
 
 def policies() -> Iterator[tuple[str, list[dict[str, Any]] | None]]:
-    for policy in tomllib.loads((HERE / "policies.toml").read_text())["policy"]:
+    for policy in amounts.some(tomllib.loads((HERE / "policies.toml").read_text())["policy"], every=2):
         yield policy["name"], policy.get("rules")
     pairs = amounts.some(list(itertools.combinations(CAPABILITIES, 2)), every=3)
     for names in (*itertools.combinations(CAPABILITIES, 1), *pairs):

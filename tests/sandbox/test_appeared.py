@@ -3,10 +3,12 @@
 import os
 import subprocess
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
 
+from amounts import some
 from byleave.core.protected import Protected
 from byleave.sandbox.tamper_check import TamperReport, find_appeared, start_time
 from command import COMMAND, Done, environment
@@ -158,10 +160,9 @@ git update-index --index-version {version} --add --cacheinfo "160000,$made,node_
 
 
 @needs_sandbox
-@pytest.mark.parametrize("version", [2, 3, 4])
-@pytest.mark.parametrize("kind", ["sha1", "sha256"])
+@pytest.mark.parametrize(("kind", "version"), some(list(product(("sha1", "sha256"), (2, 3, 4))), every=2))
 def test_a_repository_that_git_enters_from_the_root_is_named_wherever_it_is(
-    root: Path, version: int, kind: str
+    root: Path, kind: str, version: int
 ) -> None:
     """A plain `git status` in the root runs what its configuration names, ignored or not."""
     subprocess.run(["git", "init", "-q", f"--object-format={kind}"], cwd=root, check=True)

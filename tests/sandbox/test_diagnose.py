@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 import amounts
-from byleave.sandbox.diagnose.diagnosis import ROOM
+from byleave.net.proxy_policy import UrlVerdict
+from byleave.sandbox.diagnose.diagnosis import ROOM, Observer
 from command import COMMAND, Done, byleave, environment
 from sandbox.machine import NO_PERSON, PYTHON, access_file, alive, as_nobody, inside, needs_sandbox
 
@@ -758,7 +759,7 @@ def test_a_flood_is_counted(root: Path, options: list[str]) -> None:
 
 
 def test_a_flood_of_different_places_stays_short(root: Path, options: list[str]) -> None:
-    count = amounts.of(30_000, ROOM // 100 + 1000)  # more than are remembered, however short
+    count = amounts.of(30_000, 300)
     script = f"""
         import os
         for number in range({count}):
@@ -769,6 +770,16 @@ def test_a_flood_of_different_places_stays_short(root: Path, options: list[str])
     assert done.code == 0
     assert len(done.err) < 1000
     assert "create ro/0, ro/1, ro/2 and" in done.err
+
+
+def test_what_is_more_than_is_remembered_is_only_counted() -> None:
+    observer, count = Observer(os.uname().machine), ROOM // 100 + 1000
+    for number in range(count):
+        observer.decided(f"http://{number}.example.org/", UrlVerdict(allowed=False, reason="closed", rule=None))
+    observer.decided("http://0.example.org/", UrlVerdict(allowed=False, reason="closed", rule=None))
+    assert 0 < len(observer.denied) < ROOM // 100
+    assert observer.missing == count - len(observer.denied)
+    assert observer.denied["http://0.example.org/", "closed"] == 2
 
 
 def test_many_processes_at_once_are_watched(root: Path, options: list[str]) -> None:
