@@ -79,7 +79,8 @@ docs: $(SITE)/.ready ## build the site of docs/ into build/site, and check every
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --quiet
 	@! grep -rlE '<(link|script|img)[^>]* (href|src)="?https?:' build/site --include='*.html' || { echo 'a page loads something from elsewhere' >&2; exit 1; }
 
-screenshots: $(READY) ## take the pictures of docs/dashboard.md, with chromium
+screenshots: $(READY) ## take the pictures of README.md and docs: the dashboard in chromium, an agent in a terminal
+	$(BIN)/python tools/terminal_picture.py
 	$(BIN)/python tools/screenshots.py
 
 demo: $(READY) ## a walk through what byleave does, in a directory of its own
