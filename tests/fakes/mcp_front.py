@@ -13,6 +13,7 @@ from byleave.gateway.access_log import AccessLog
 from byleave.gateway.http_front import HttpFront, serve_http
 from byleave.gateway.interfaces import Caller, MessageContext
 from byleave.gateway.metrics import Metrics
+from byleave.gateway.replicas import Replicas
 from byleave.net.http_admission import ServerLimits
 from byleave.policy.gateway_settings import IdentityRule, ScopeRule
 from byleave.record import Record
@@ -296,6 +297,7 @@ async def scene(
     limits: ServerLimits = BRISK,
     host: str = "127.0.0.1",
     access_log: AccessLog | None = None,
+    replicas: Replicas | None = None,
 ) -> AsyncIterator[Scene]:
     gateway, warnings = FakeGateway(), list[str]()
     front = await serve_http(
@@ -309,6 +311,7 @@ async def scene(
         limits=limits,
         warn=warnings.append,
         access_log=access_log,
+        replicas=replicas,
     )
     opened = Scene(gateway, front)
     opened.warnings = warnings

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw, Struct
 
+from byleave.gateway.interfaces import held_by
 from byleave.gateway.message import decoded, encode, error_tree, members_of, notification, request, text_of
 from byleave.gateway.redact import without_escapes
 from byleave.guard.evaluation import CANCELLED, FOR_SESSION, NO, ONCE, SILENCE, Reply
@@ -302,7 +303,7 @@ class Continuations:
         seconds = settings.ask_timeout if continuation.upstream is None else settings.call_timeout
         while len(self._waiting) >= MOST:
             self._expire(next(iter(self._waiting)))
-        state = secrets.token_urlsafe(24)
+        state = held_by(self._context.replica, secrets.token_urlsafe(24))
         timer = asyncio.get_running_loop().call_later(seconds, self._expire, state)
         self._waiting[state] = continuation, timer
         await request.need_input(questions, state)

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
     from byleave.gateway.interfaces import Caller, DownError
     from byleave.gateway.tracing import Tracer
+    from byleave.gateway.worker_rates import WorkerRates
     from byleave.guard.guard import Guard
     from byleave.policy.compile import Compiled
     from byleave.policy.gateway_settings import GatewaySettings
     from byleave.policy.servers import ServerConfig
+    from byleave.store.postgres.rates import SharedRates
     from byleave.store.postgres.shared_store import SharedStore
 
 _MOST_NOTES = 200
@@ -51,9 +53,11 @@ class GatewayContext:
     """The guard and its settings, and where notes, figures and refusals go."""
 
     def __init__(self, guard: Guard, note: Callable[[str], None], shared: SharedStore | None = None) -> None:
-        """`shared` is the store of all replicas, which then also counts calls per minute."""
+        """`shared` is the store of all replicas, which then also counts calls per minute (`rates`)."""
         self.guard = guard
         self.shared = shared
+        self.rates: SharedRates | WorkerRates | None = None if shared is None else shared.rates
+        self.replica = ""  # the name of this process among those of one gateway
         self.metrics = Metrics()
         self.tracer: Tracer | None = None  # where spans are sent
         self.pin_store = Pins(guard.approvals, asks_new=lambda: self.settings.new_tools == ASK_NEW)
@@ -123,10 +127,10 @@ class GatewayContext:
 
     async def too_fast(self, who: Who) -> tuple[str, Any] | None:
         """Return why this agent has to wait, and for how long; None if it has not."""
-        if self.shared is None or self._buckets.rate is None:
+        if self.rates is None or self._buckets.rate is None:
             wait = self._buckets.take(who.agent, monotonic())
         else:
-            wait = await self.shared.rates.take(self._buckets.name_of(who.agent, monotonic()), self._buckets.rate)
+            wait = await self.rates.take(self._buckets.name_of(who.agent, monotonic()), self._buckets.rate)
         if wait <= 0:
             return None
         self.refused_call("rate", who)

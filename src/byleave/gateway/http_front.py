@@ -14,6 +14,7 @@ Start at `serve_http`.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter
 from functools import partial
@@ -58,7 +59,9 @@ from byleave.gateway.identity import (
 )
 from byleave.gateway.interfaces import Caller, MessageContext
 from byleave.gateway.message import error_parts, error_tree
+from byleave.gateway.metrics import added_up
 from byleave.gateway.protected_resource import CACHED, Challenge, ProtectedResource, resource_at
+from byleave.gateway.replica_server import ReplicaServer
 from byleave.gateway.revisions import HANDSHAKE, STATELESS
 from byleave.net.http_admission import ServerLimits
 from byleave.net.http_server import HttpServer
@@ -78,6 +81,7 @@ if TYPE_CHECKING:
     from byleave.gateway.interfaces import Conversation
     from byleave.gateway.jwt_reader import Settings as JwtSettings
     from byleave.gateway.metrics import Metrics
+    from byleave.gateway.replicas import Replicas
     from byleave.gateway.token_claims import AgentRule
     from byleave.net.http_server_exchange import CallerConnection, ServerRequestHead, Work
 
@@ -155,6 +159,8 @@ _TEXT = b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nCache-Contro
 _HEALTH = "/health"
 _HEALTHY = b'{"status":"ok"}'
 _READY = "/ready"
+_OLD_MESSAGES = "/messages"
+_METRICS = "/metrics"
 _MOST_OPEN = 512  # messages of one session, or of one caller without any, that are worked on at a time
 _STANDING = "subscriptions/listen"  # a message whose answer is a stream that stands
 _MOST_UNKNOWN = 1 << 16  # bytes of a body that may wait until the key of its token is known
@@ -175,17 +181,19 @@ async def serve_http(
     limits: ServerLimits | None = None,
     warn: Callable[[str], None] = lambda _text: None,
     access_log: AccessLog | None = None,
+    replicas: Replicas | None = None,
+    reuse_port: bool = False,
 ) -> HttpFront:
     """Serve `gateway` at an address; an InputError or a ConfigError if that cannot be, or must not.
 
     `tokens`: hashes by agent. `bound`: agents that no caller may merely claim to be, beside those with tokens.
     `subjects`: agents by what the agent claim of a JWT says. `warn` gets failures of our own. With `access_log`,
-    requests have ids.
+    requests have ids. `replicas`: the other processes of the same gateway. `reuse_port`: some of them listen here, too.
     """
     check_address(host, has_identity=bool(settings.jwt or settings.issuers) or any(tokens.values()))
-    front = HttpFront(gateway, limits or ServerLimits(), warn, access_log)
+    front = HttpFront(gateway, limits or ServerLimits(), warn, access_log, replicas)
     await front.renew(settings=settings, tokens=tokens, bound=bound, subjects=subjects)
-    await front.listen(host, port)
+    await front.listen(host, port, reuse_port=reuse_port)
     return front
 
 
@@ -198,11 +206,18 @@ class HttpFront:
         limits: ServerLimits,
         warn: Callable[[str], None],
         access_log: AccessLog | None = None,
+        replicas: Replicas | None = None,
     ) -> None:
         self._gateway = gateway
+        self._replicas = replicas
         self._access_log = access_log
         self._server: HttpServer[RequestHead] = HttpServer(self, limits, warn)
-        self._sessions = HttpSessions(0)
+        self._for_replicas = (
+            None
+            if replicas is None
+            else ReplicaServer(replicas.own, replicas.key, self, refused=self._no_replica, warn=warn, limits=limits)
+        )
+        self._sessions = HttpSessions(0, "" if replicas is None else replicas.own)
         self._open_of: Counter[str] = Counter()  # messages without a session that are worked on, by principal
         self._standing = StandingRequests()
         self._settings: FrontSettings | None = None
@@ -216,6 +231,11 @@ class HttpFront:
     def addresses(self) -> list[PeerAddress]:
         """Where it listens."""
         return self._server.addresses
+
+    @property
+    def replica_addresses(self) -> list[PeerAddress]:
+        """Where it listens for other replicas."""
+        return [] if self._for_replicas is None else self._for_replicas.addresses
 
     @property
     def session_count(self) -> int:
@@ -264,6 +284,8 @@ class HttpFront:
                 per_peer=settings.max_connections_per_peer,
             )
         )
+        if self._for_replicas is not None:
+            self._for_replicas.limit(body_bytes=settings.max_body, connections=settings.max_connections)
         self._sessions.most = settings.max_sessions
         self._sessions.most_per_caller = settings.max_sessions_per_caller
 
@@ -302,10 +324,12 @@ class HttpFront:
         always = tuple([each.scope for each in scopes if each.all])
         self.identity.challenge = Challenge("" if found is None else found.metadata, always)
 
-    async def listen(self, host: str, port: int) -> None:
+    async def listen(self, host: str, port: int, *, reuse_port: bool = False) -> None:
         """Begin to serve; an InputError if the address cannot be had, or leads to others after all."""
+        await self._listen_for_replicas(reuse_port=reuse_port)
         try:
-            await self._server.listen("127.0.0.1" if host.lower() == "localhost" else host.strip("[]"), port)
+            where = "127.0.0.1" if host.lower() == "localhost" else host.strip("[]")
+            await self._server.listen(where, port, reuse_port=reuse_port)
         except OSError as problem:
             raise InputError(
                 f"cannot listen on {host}:{port}: {os.strerror(problem.errno or 0)}",
@@ -316,10 +340,31 @@ class HttpFront:
             check_address("", has_identity=False)
         self._describe()
 
+    def _no_replica(self, why: str, peer: str) -> None:
+        self._gateway.refused(why, peer, status=403)
+
+    async def _listen_for_replicas(self, *, reuse_port: bool) -> None:
+        """Be there for the other replicas before the first client has a session."""
+        if self._for_replicas is None or self._replicas is None:
+            return
+        at = self._replicas.at
+        try:
+            await self._for_replicas.listen(at.host, at.port, reuse_port=reuse_port)
+        except OSError as problem:
+            raise InputError(
+                f"cannot listen for other replicas on {at.host}:{at.port}: {os.strerror(problem.errno or 0)}",
+                hint="choose another address or port",
+            ) from None
+
     async def close(self, *, grace: float = 5.0) -> None:
         """Finish the open requests within `grace` seconds, then end all sessions and connections."""
-        await self._server.close(grace=grace)
+        ending = [self._server.close(grace=grace)]
+        if self._for_replicas is not None:
+            ending.append(self._for_replicas.close(grace=grace))
+        await asyncio.gather(*ending)
         await self._sessions.close()
+        if self._replicas is not None:
+            await self._replicas.close()
 
     def read_head(self, head: ServerRequestHead, repeated: Sequence[str]) -> RequestHead | BadRequest:
         return read_mcp_head(head, repeated)
@@ -431,6 +476,9 @@ class HttpFront:
         message = look_at(exchange)
         if message is None:
             return None
+        owner = self._owner_elsewhere(exchange)
+        if owner:
+            return partial(self._pass_on, exchange, caller, owner, message)
         if head.revision in STATELESS:
             return self._stateless(exchange, caller, message)
         if not head.session and head.revision in ("", *HANDSHAKE) and is_opening(message):
@@ -498,32 +546,79 @@ class HttpFront:
             if not reply.is_established:
                 self._sessions.end(session)
 
-    def _listen(self, exchange: HttpExchange, caller: Caller) -> None:
+    def _listen(self, exchange: HttpExchange, caller: Caller) -> Work | None:
         """Open the standing stream of a session. An older one ends: its client lost it, and has not noticed."""
         head = exchange.head
         if head.revision in STATELESS:
             not_allowed(exchange, "POST")
-            return
+            return None
         if not takes_events(exchange):
-            return
+            return None
+        owner = self._owner_elsewhere(exchange)
+        if owner:
+            return partial(self._pass_on, exchange, caller, owner)
         session = self._named_session(exchange, caller)
         if session is None:
-            return
+            return None
         if session.stream is not None:
             session.stream.end()
         until = proof_until(caller, exchange.connection.now) if caller.identity == "verified" else None
         ended = partial(_stream_ended, session)
         session.stream = EventStream(exchange, ended, fields=_session_field(session), until=until)
         session.conversation.attach(session.stream)
+        return None
 
-    def _delete(self, exchange: HttpExchange, caller: Caller) -> None:
+    def _delete(self, exchange: HttpExchange, caller: Caller) -> Work | None:
         if exchange.head.revision in STATELESS:
             not_allowed(exchange, "POST")
-            return
+            return None
+        owner = self._owner_elsewhere(exchange)
+        if owner:
+            return partial(self._pass_on, exchange, caller, owner)
         session = self._named_session(exchange, caller)
         if session is not None:
             self._sessions.end(session)
             exchange.reply(200)
+        return None
+
+    def _owner_elsewhere(self, exchange: HttpExchange) -> str:
+        """Return the name of the replica that holds what a request is about; empty where it is served here."""
+        if self._replicas is None:
+            return ""
+        head = exchange.head
+        if head.path == _OLD_MESSAGES:
+            return self._replicas.owner_of(_query(head.query).get("session_id", ""))
+        if head.revision in STATELESS:
+            return self._replicas.owner_of_call(exchange.body)
+        return self._replicas.owner_of(head.session)
+
+    async def _pass_on(
+        self, exchange: HttpExchange, caller: Caller, owner: str, message: RequestContext | None = None
+    ) -> None:
+        """Have another replica answer. If it is gone, so is the session; a call that waited there is not known here."""
+        id_ = id_of(message)
+        if self._replicas is None or await self._replicas.pass_on(exchange, caller, owner, id_):
+            return
+        work = None
+        if message is not None and exchange.head.revision in STATELESS:
+            work = self._stateless(exchange, caller, message)
+        else:
+            no_session(exchange, id_)
+        if work is not None:
+            await work()
+
+    def serve_passed(self, exchange: HttpExchange, caller: Caller) -> Work | None:
+        """Take a request that another replica passed on, having found out who is calling. It goes no further."""
+        head = exchange.head
+        if head.path == _METRICS:
+            exchange.reply(200, self._figures(caller).encode(), fields=_TEXT)
+            return None
+        methods = ROUTES.get(head.path, _OPEN)
+        serve = None if methods is _OPEN else methods.get(head.method)
+        if serve is None or self._owner_elsewhere(exchange):
+            no_session(exchange)
+            return None
+        return serve(self, exchange, caller) if self._has_room(exchange, caller) else None
 
     def _named_session(
         self, exchange: HttpExchange, caller: Caller, message: RequestContext | None = None
@@ -556,6 +651,9 @@ class HttpFront:
 
     def _old_post(self, exchange: HttpExchange, caller: Caller) -> Work | None:
         head = exchange.head
+        owner = self._owner_elsewhere(exchange)
+        if owner:
+            return partial(self._pass_on, exchange, caller, owner)
         session = self._sessions.find(_query(head.query).get("session_id", ""), caller, is_old=True)
         if session is None or session.stream is None:
             no_session(exchange)
@@ -579,15 +677,25 @@ class HttpFront:
         self._note_refusal(exchange, "sessions", status=503)
         no_room(exchange)
 
-    def _metrics(self, exchange: HttpExchange, caller: Caller) -> None:
+    def _metrics(self, exchange: HttpExchange, caller: Caller) -> Work | None:
         """Show the figures: all of them to the user of this machine, and to agents that are named for it."""
-        if caller.identity == "verified" and caller.agent not in self._see_all:
-            text = self._gateway.metrics_text_for(caller.agent)
-        else:
-            self._gateway.metrics.connections = self._server.admission.counts()
-            self._gateway.metrics.gave_way = self._server.gave_way
-            text = self._gateway.metrics_text()
+        if self._replicas is not None and self._replicas.siblings:
+            return partial(self._metrics_of_all, exchange, caller, self._replicas)
+        exchange.reply(200, self._figures(caller).encode(), fields=_TEXT)
+        return None
+
+    async def _metrics_of_all(self, exchange: HttpExchange, caller: Caller, replicas: Replicas) -> None:
+        """Show the figures of all processes behind this port, as those of one."""
+        others = await replicas.ask_siblings(exchange.head.path, caller)
+        text = added_up([self._figures(caller), *[each.decode() for each in others]])
         exchange.reply(200, text.encode(), fields=_TEXT)
+
+    def _figures(self, caller: Caller) -> str:
+        if caller.identity == "verified" and caller.agent not in self._see_all:
+            return self._gateway.metrics_text_for(caller.agent)
+        self._gateway.metrics.connections = self._server.admission.counts()
+        self._gateway.metrics.gave_way = self._server.gave_way
+        return self._gateway.metrics_text()
 
     def _serve_open(self, exchange: HttpExchange) -> None:
         """Say what all but foreign pages may know: that the gateway runs, and how one gets a token for it."""
@@ -641,8 +749,8 @@ ROUTES: Mapping[str, Mapping[str, Serve]] = {
     "/mcp": _ENDPOINT,
     "/mcp/": _ENDPOINT,
     "/sse": {"GET": HttpFront._old_listen},  # noqa: SLF001
-    "/messages": {"POST": HttpFront._old_post},  # noqa: SLF001
+    _OLD_MESSAGES: {"POST": HttpFront._old_post},  # noqa: SLF001
     _HEALTH: _OPEN,
     _READY: _OPEN,
-    "/metrics": {"GET": HttpFront._metrics},  # noqa: SLF001
+    _METRICS: {"GET": HttpFront._metrics},  # noqa: SLF001
 }

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from byleave.gateway.interfaces import held_by
 from byleave.gateway.message import error_parts, error_tree
 from byleave.net.http_server_exchange import JSON
 from byleave.protocol.sse import ALIVE, message_event
@@ -47,8 +48,8 @@ class HttpSession:
 
     __slots__ = ("caller", "conversation", "id", "is_old", "open", "rests_since", "stream")
 
-    def __init__(self, conversation: Conversation, caller: Caller, now: float, *, is_old: bool) -> None:
-        self.id = secrets.token_urlsafe(_ID_BYTES)
+    def __init__(self, id_: str, conversation: Conversation, caller: Caller, now: float, *, is_old: bool) -> None:
+        self.id = id_
         self.conversation = conversation
         self.caller = caller
         self.is_old = is_old  # of revision 2024-11-05: all that is said goes through its stream
@@ -64,9 +65,11 @@ class HttpSession:
 class HttpSessions:
     """All sessions, the one that was used last at the end."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, replica: str = "") -> None:
+        """`replica` is the name of this process among those of one gateway, with which ids begin."""
         self.most = most
         self.most_per_caller = most
+        self._replica = replica
         self._by_id: OrderedDict[str, HttpSession] = OrderedDict()
         self._held: Counter[str] = Counter()
         self._ending: set[asyncio.Task[None]] = set()
@@ -88,7 +91,8 @@ class HttpSessions:
             if going is None:
                 return None
             self.end(going)
-        session = HttpSession(begin(caller), caller, now, is_old=is_old)
+        id_ = held_by(self._replica, secrets.token_urlsafe(_ID_BYTES))
+        session = HttpSession(id_, begin(caller), caller, now, is_old=is_old)
         self._by_id[session.id] = session
         self._held[caller.principal] += 1
         return session

@@ -148,3 +148,8 @@ class Caller(Struct, frozen=True):
     principal: str
     scopes: frozenset[str] | None = None
     expires: float | None = None
+
+
+def held_by(replica: str, secret: str) -> str:
+    """Return the id of something that one replica holds; without other replicas it is the secret alone."""
+    return f"{replica}.{secret}" if replica else secret

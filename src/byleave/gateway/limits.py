@@ -49,7 +49,7 @@ class Buckets:
         if agent not in self._left and len(self._left) >= _MOST:
             self._forget(now, self.rate)
             agent = agent if len(self._left) < _MOST else _OTHERS
-        left = _refilled(self._left.get(agent), now, self.rate)
+        left = refilled(self._left.get(agent), now, self.rate)
         self._left[agent] = (left - 1 if left >= 1 else left), now
         return 0.0 if left >= 1 else (1 - left) * 60 / self.rate
 
@@ -67,11 +67,12 @@ class Buckets:
         if now < self._searched + _PAUSE:
             return
         self._searched = now
-        full = _refilled(None, now, rate)
-        self._left = {agent: each for agent, each in self._left.items() if _refilled(each, now, rate) < full}
+        full = refilled(None, now, rate)
+        self._left = {agent: each for agent, each in self._left.items() if refilled(each, now, rate) < full}
 
 
-def _refilled(bucket: tuple[float, float] | None, now: float, rate: float) -> float:
+def refilled(bucket: tuple[float, float] | None, now: float, rate: float) -> float:
+    """Return how many calls an agent has left, by how many there were and since when; None: it has not called."""
     full = max(rate, 1.0)
     if bucket is None:
         return full
@@ -83,7 +84,9 @@ MINUTE = 60.0  # seconds between two records of the same kind
 _MOST_PEERS = 64  # peers (by kind of refusal) that are kept apart
 OTHERS = "others"
 # What the user should look at. Mere mistakes, and what was too much at a time, are only among the figures.
-RECORDED = frozenset({"wrong_token", "no_token", "scope", "origin", "host", "proxy", "user", "agent", "rate", "calls"})
+RECORDED = frozenset(
+    {"wrong_token", "no_token", "scope", "origin", "host", "proxy", "user", "agent", "replica", "rate", "calls"}
+)
 
 
 class RefusalLog:

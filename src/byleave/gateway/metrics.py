@@ -37,6 +37,7 @@ REFUSALS = frozenset(
         "host",
         "proxy",
         "user",
+        "replica",
         "agent",
         "rate",
         "calls",
@@ -256,6 +257,36 @@ def _lines(family: Family) -> Iterator[str]:
             yield f"{name}_bucket{_labels([*pairs, ('le', bound)])} {total}"
         yield f"{name}_sum{_labels(pairs)} {timings.seconds:.6f}"
         yield f"{name}_count{_labels(pairs)} {total}"
+
+
+# What each process sees of the same thing: adding it up would count it more than once.
+_SEEN_BY_ALL = frozenset({"byleave_mcp_hidden_tools", "byleave_mcp_server_up"})
+
+
+def added_up(texts: Iterable[str]) -> str:
+    """Return the figures of several processes of one gateway as those of one, in the format that `Metrics.text` has."""
+    families: dict[str, tuple[list[str], dict[str, float]]] = {}
+    for text in texts:
+        name = ""
+        for line in text.splitlines():
+            if line.startswith("# "):
+                name = line.split(" ", 3)[2]
+                about, _samples = families.setdefault(name, ([], {}))
+                if line not in about:
+                    about.append(line)
+                continue
+            key, _blank, value = line.rpartition(" ")
+            samples = families.setdefault(name, ([], {}))[1]
+            number = float(value) if "." in value else int(value)
+            known = samples.get(key, 0)
+            samples[key] = max(known, number) if name in _SEEN_BY_ALL else known + number
+    lines: list[str] = []
+    for about, samples in families.values():
+        lines += about
+        lines += [
+            f"{key} {value if isinstance(value, int) else format(value, '.6f')}" for key, value in samples.items()
+        ]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _labels(pairs: Iterable[tuple[str, str]]) -> str:

@@ -79,6 +79,16 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.write(request)
 
+    def pause(self) -> None:
+        """Take no more of the response in until `resume`."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Go on with the response."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
     def close(self) -> None:
         """Close it at once; the listener is not called any more."""
         self._listener = None

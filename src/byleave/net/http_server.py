@@ -61,11 +61,13 @@ class HttpServer(ServerState[HeadT]):
             self._warn(f"there is room for {room} connections only: this process may have no more files open")
         self.limits = self.admission.limits = structs.replace(limits, connections=room)
 
-    async def listen(self, host: str, port: int) -> None:
-        """Begin to serve; OSError if the address cannot be had."""
+    async def listen(self, host: str, port: int, *, reuse_port: bool = False) -> None:
+        """Begin to serve; OSError if the address cannot be had. `reuse_port`: other processes of ours listen, too."""
         self.loop = asyncio.get_running_loop()
         self.now = self.loop.time()
-        self._server = await self.loop.create_server(lambda: HttpServerConnection(self), host, port, backlog=_BACKLOG)
+        self._server = await self.loop.create_server(
+            lambda: HttpServerConnection(self), host, port, backlog=_BACKLOG, reuse_port=reuse_port or None
+        )
         for end in self._server.sockets:
             _notice_the_dead(end)
         self._handler = self.loop.get_exception_handler()

@@ -55,6 +55,10 @@ class StoreKey:
             state.update(b"%d:" % len(raw) + raw)
         return state.digest()
 
+    def derived(self, purpose: str) -> StoreKey:
+        """Return a key for one purpose alone, from which this one cannot be found."""
+        return StoreKey(self.mac("derived key", purpose))
+
     def is_mac(self, mac: bytes, *parts: str) -> bool:
         """Whether this is the MAC of these texts."""
         return hmac.compare_digest(mac, self.mac(*parts))
