@@ -97,9 +97,9 @@ def adopt_orphans() -> None:
     _prctl(_SET_CHILD_SUBREAPER, 1)
 
 
-def die_with_parent(parent: int) -> None:
-    """Have this process killed when its parent ends. SIGKILL: no process will be left to insist."""
-    _prctl(_SET_PDEATHSIG, signal.SIGKILL)
+def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
+    """Have this process end when its parent ends. SIGKILL: no process will be left to insist."""
+    _prctl(_SET_PDEATHSIG, by)
     if os.getppid() != parent:  # it has ended before that
         os._exit(1)
 

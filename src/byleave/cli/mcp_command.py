@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from byleave.cli.mcp_workers import Workers, read_count
 from byleave.cli.mount_command import mount_first
 from byleave.cli.output import complain, paint, say, say_json
 from byleave.cli.shared_store import hide_variables, open_shared
@@ -33,6 +34,7 @@ from byleave.gateway.interfaces import Caller, DownError
 from byleave.gateway.local_tools import CallerAsker
 from byleave.gateway.log_lines import JSON, Log
 from byleave.gateway.pins import HAS_CHANGED, hidden_characters, named_characters, rows
+from byleave.gateway.replicas import Replicas, StaticDirectory
 from byleave.gateway.server_info import WELCOME_TIME
 from byleave.gateway.server_listing import KINDS
 from byleave.gateway.spawn import BEHIND
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.cli.arguments import ParsedArguments
+    from byleave.cli.mcp_workers import WorkerPlace
     from byleave.gateway.session import Session
     from byleave.guard.guard import Guard
     from byleave.policy.load import Workspace
@@ -63,7 +66,8 @@ def run(given: ParsedArguments) -> int:
     """Serve clients until they, or the user, have had enough."""
     try:
         _refuse_misuse(given)
-        return _run(given)
+        place = _worker(given)
+        return place if isinstance(place, int) else _run(given, place)
     except (ByleaveError, ConfigErrors) as error:
         complain(f"byleave: {shown_lines(str(error))}")  # also with --json: the client does not expect it
         return error.exit_code
@@ -87,12 +91,22 @@ def _refuse_misuse(given: ParsedArguments) -> None:
         raise InputError("--agent names the one client on standard input", hint=hint)
     if given.one("agent") == "":
         raise InputError("the name of the agent is empty", hint="write --agent NAME, or leave it out")
+    if given.one("workers") is not None and given.one("http") is None:
+        hint = "one client on standard input is served by one process; add --http HOST:PORT, or leave --workers out"
+        raise InputError("--workers is for clients over HTTP", hint=hint)
 
 
-def _run(given: ParsedArguments) -> int:
+def _worker(given: ParsedArguments) -> WorkerPlace | int | None:
+    """Become one of several workers, where there are any; in their parent, return the exit code when all have ended."""
+    count = 1 if given.one("workers") is None else read_count(given.one("workers") or "")
+    return None if count == 1 else Workers(*_host_and_port(given.one("http") or ""), count).start()
+
+
+def _run(given: ParsedArguments, place: WorkerPlace | None) -> int:
     workspace = open_workspace(given)
-    with redirect_stdout(sys.stderr):
-        mount_first(given, workspace, own=False)
+    if place is None or place.is_first:
+        with redirect_stdout(sys.stderr):
+            mount_first(given, workspace, own=False)
     policy = load_policy(given, workspace)
     if given.flag("verbose"):
         for line in origins(policy):
@@ -124,7 +138,7 @@ def _run(given: ParsedArguments) -> int:
             shared.maintain(policy.compiled.settings, log.note)
         for sentence in guard.warnings:
             log.note(sentence)
-        return asyncio.run(_serve(given, workspace, guard, log, shared))
+        return asyncio.run(_serve(given, workspace, guard, log, shared=shared, place=place))
     finally:
         guard.close()
         if shared is not None:
@@ -136,7 +150,13 @@ def _run(given: ParsedArguments) -> int:
 
 
 async def _serve(
-    given: ParsedArguments, workspace: Workspace, guard: Guard, log: Log, shared: SharedStore | None
+    given: ParsedArguments,
+    workspace: Workspace,
+    guard: Guard,
+    log: Log,
+    *,
+    shared: SharedStore | None,
+    place: WorkerPlace | None,
 ) -> int:
     sys.setswitchinterval(_TURN)
     gateway = Gateway(
@@ -155,7 +175,7 @@ async def _serve(
         gc.collect()
         gc.freeze()  # what is there by now stays: no collection has to look at it while clients wait
         address = given.one("http")
-        work = _over_stdio(given, gateway) if address is None else _over_http(gateway, address, log)
+        work = _over_stdio(given, gateway) if address is None else _over_http(gateway, address, log, place)
         return await _until_stopped(work)
     finally:
         await gateway.close()
@@ -201,16 +221,35 @@ async def _over_stdio(given: ParsedArguments, gateway: Gateway) -> int:
     return 0
 
 
-async def _over_http(gateway: Gateway, address: str, log: Log) -> int:
+async def _over_http(gateway: Gateway, address: str, log: Log, place: WorkerPlace | None) -> int:
     host, port = _host_and_port(address)
+    replicas = None
+    if place is not None:
+        port, gateway.context.replica = place.port, place.name
+        gateway.context.rates = gateway.context.rates or place.rates
+        replicas = Replicas(place.name, place.key, StaticDirectory(place.places), place.places[place.name])
+        replicas.siblings = tuple(name for name in place.places if name != place.name)
     access_log, settings = None, gateway.settings
     if settings.access_log or settings.log_format == JSON or gateway.context.tracer is not None:
         access_log = AccessLog(log, where=settings.access_log, paths=ROUTES, knows=gateway.metrics.knows)
         gateway.metrics.dropped["access_lines"] = lambda: access_log.dropped
-    front = await serve_http(gateway, host, port, warn=gateway.note, access_log=access_log, **gateway.proofs)
+    front = await serve_http(
+        gateway,
+        host,
+        port,
+        warn=gateway.note,
+        access_log=access_log,
+        replicas=replicas,
+        reuse_port=place is not None,
+        **gateway.proofs,
+    )
     gateway.on_change = front.renew
-    for place in front.addresses:
-        log.say(f"listening at http://{place.host}:{place.port}/mcp")
+    for at in front.addresses if place is None or place.is_first else ():
+        log.say(f"listening at http://{at.host}:{at.port}/mcp")
+    if place is not None:
+        place.ready()
+        if place.instead_of:
+            log.note(f"a worker ended by {place.instead_of}, and another one serves in its place")
     try:
         await asyncio.get_running_loop().create_future()  # until we are stopped
     finally:
