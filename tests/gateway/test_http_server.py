@@ -175,6 +175,20 @@ def test_an_idle_connection_is_closed_in_silence() -> None:
     run(scenario)
 
 
+def test_a_head_that_follows_a_good_one_on_the_same_connection_is_no_better_than_alone() -> None:
+    """Heads are known again but for their length: what stands in its place is still read to the letter."""
+
+    async def scenario() -> None:
+        async with scene() as opened:
+            for fields in SMUGGLED.values():
+                client = await opened.client()
+                await client.send(request(client, LENGTH))
+                assert (await client.response()).status == 200
+                assert await refused(client, request(client, *fields)) == 400
+
+    run(scenario)
+
+
 def test_requests_sent_ahead_are_answered_in_order() -> None:
     async def scenario() -> None:
         async with scene() as opened:

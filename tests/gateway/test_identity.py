@@ -227,6 +227,25 @@ def test_new_settings_hold_at_once_and_end_the_streams_that_old_tokens_opened() 
     run(scenario)
 
 
+def test_a_token_that_is_revoked_is_refused_on_a_connection_that_has_sent_it_before() -> None:
+    """A head that was read before means the same caller only as long as the settings say so."""
+
+    async def scenario() -> None:
+        async with scene(tokens=TOKENS) as opened:
+            client = await opened.client()
+            for body in (CALL, CALL + b" " * 30):
+                answered = await client.post(body, mcp_protocol_version=MODERN, authorization="Bearer t-backend")
+                assert answered.tree["result"]["who"][0] == "backend"
+            await opened.front.renew(settings=Settings(), tokens={"other": hashed("t-backend"), "backend": ()})
+            answered = await client.post(CALL, mcp_protocol_version=MODERN, authorization="Bearer t-backend")
+            assert answered.tree["result"]["who"][0] == "other"
+            await opened.front.renew(settings=Settings(), tokens={"other": hashed("t-new")})
+            answered = await client.post(CALL, mcp_protocol_version=MODERN, authorization="Bearer t-backend")
+            assert answered.status == 401
+
+    run(scenario)
+
+
 def test_new_settings_that_would_open_the_gateway_to_all_are_refused() -> None:
     async def scenario() -> None:
         async with scene(tokens=TOKENS, host="0.0.0.0") as opened:  # noqa: S104 -- the point

@@ -7,20 +7,21 @@ from hypothesis import strategies as st
 from byleave.protocol.http_exchange import (
     LONGEST_HEAD,
     ClientExchange,
+    FinalHead,
     LocalProtocolError,
     RemoteProtocolError,
     ResponseEnd,
     field_lines,
 )
-from byleave.protocol.http_head import HttpResponseHead
+from byleave.protocol.http_head import HttpResponseHead, KnownHead
 from protocol.odd_responses import ODD_RESPONSES, OK, Odd
 
 Outcome = tuple[list[int], bytes, bool | None, str]  # the statuses, the body, whether it can be reused, the problem
 
 
-def outcome(pieces: list[bytes], method: str) -> Outcome:
+def outcome(pieces: list[bytes], method: str, known: KnownHead[FinalHead] | None = None) -> Outcome:
     """Feed the pieces, then the end of the stream, and return everything that came out."""
-    exchange = ClientExchange(method)
+    exchange = ClientExchange(method, known=known)
     statuses: list[int] = []
     body, reusable, problem = b"", None, ""
     try:
@@ -65,6 +66,19 @@ def test_a_response_is_the_same_however_its_bytes_are_cut(odd: Odd) -> None:
         else:
             assert (found[0], found[2:]) == (whole[0], whole[2:]), pieces
             assert odd.status is None or found[1] == whole[1]
+
+
+@pytest.mark.parametrize("odd", ODD_RESPONSES.values(), ids=ODD_RESPONSES)
+@pytest.mark.parametrize("before", [OK, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_response_is_the_same_whatever_came_before_it(odd: Odd, before: bytes, method: str) -> None:
+    """The head of the exchange before is only used for one that is the same but for its length."""
+    earlier = ClientExchange(method)
+    list(earlier.receive(before if method == "GET" else before[:-2]))
+    assert earlier.known is not None
+    assert outcome([odd.sent], odd.method, earlier.known) == outcome([odd.sent], odd.method)
+    more = odd.sent.replace(b"Content-Length: 2\r\n", b"Content-Length: 3\r\n")
+    assert outcome([more], odd.method, earlier.known) == outcome([more], odd.method)
 
 
 @given(st.lists(st.binary(max_size=40) | st.sampled_from([odd.sent for odd in ODD_RESPONSES.values()]), max_size=4))

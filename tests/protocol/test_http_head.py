@@ -13,6 +13,7 @@ from byleave.protocol.http_head import (
     Framing,
     HttpRequestHead,
     HttpResponseHead,
+    known_head,
     read_request,
     read_response,
     request_head,
@@ -308,3 +309,57 @@ def test_the_host_of_a_request_is_that_of_its_url(host: str) -> None:
 )
 def test_a_host_that_differs_from_the_url_is_refused(lines: list[bytes]) -> None:
     assert isinstance(place("http://h.com/", *lines), BadHead)
+
+
+KNOWN = fields(b"A: b", b"content-Length: \t12 ", b"C: 3")
+SIMILAR = {
+    "another length": (KNOWN.replace(b"12", b"34567"), 34567),
+    "the same": (KNOWN, 12),
+    "zeros in front": (KNOWN.replace(b"12", b"0007"), 7),
+    "no digits": (KNOWN.replace(b"12", b""), None),
+    "a sign": (KNOWN.replace(b"12", b"+12"), None),
+    "a list": (KNOWN.replace(b"12", b"1, 2"), None),
+    "digits of another script": (KNOWN.replace(b"12", "\u0661".encode()), None),
+    "a longer number than there is": (KNOWN.replace(b"12", b"1" * 19), None),
+    "a second length": (KNOWN.replace(b"12", b"12\r\nContent-Length: 5"), None),
+    "chunks besides": (KNOWN.replace(b"12", b"12\r\nTransfer-Encoding: chunked"), None),
+    "a second head": (KNOWN.replace(b"12", b"0\r\n\r\nGET / HTTP/1.1\r\nContent-Length: 5"), None),
+    "another field": (KNOWN.replace(b"A: b", b"A: c"), None),
+    "another order": (KNOWN.replace(b"C: 3", b"").replace(b"A: b", b"C: 3\r\nA: b"), None),
+    "cut off": (KNOWN[:-2], None),
+    "its two ends alone": (KNOWN[: KNOWN.index(b"12")][:-3] + KNOWN[KNOWN.index(b"12") + 2 :], None),
+}
+
+
+@pytest.mark.parametrize(("head", "length"), SIMILAR.values(), ids=SIMILAR)
+def test_a_head_that_is_known_but_for_its_length_means_what_it_would_if_it_were_read(
+    head: bytes, length: int | None
+) -> None:
+    known = known_head(KNOWN, request(KNOWN))
+    assert known is not None
+    assert known.length_in(head) == length
+    if length is not None:
+        assert request(head).replace(framing=None, fields=()) == known.meaning.replace(framing=None, fields=())
+        assert request(head).framing == Framing(length)
+
+
+@given(st.binary(max_size=30))
+def test_nothing_in_place_of_a_length_passes_but_a_length(given: bytes) -> None:
+    known = known_head(KNOWN, request(KNOWN))
+    assert known is not None
+    head = KNOWN.replace(b"12", given)
+    length = known.length_in(head)
+    assert length is None or request(head).framing == Framing(length)
+
+
+UNKNOWN = {
+    "no length": fields(b"A: b"),
+    "two that agree": fields(b"Content-Length: 5", b"Content-Length: 5"),
+    "chunks": fields(b"Transfer-Encoding: chunked"),
+    "long": fields(b"A: " + b"b" * 5000, b"Content-Length: 5"),
+}
+
+
+@pytest.mark.parametrize("head", UNKNOWN.values(), ids=UNKNOWN)
+def test_a_head_that_does_not_say_its_length_once_is_read_each_time(head: bytes) -> None:
+    assert known_head(head, request(head)) is None

@@ -75,7 +75,8 @@ class ClientConnection(asyncio.Protocol):
 
     def send(self, request: bytes, method: str, listener: ResponseListener) -> None:
         """Send a request, and report to `listener` what comes of it."""
-        self._listener, self._exchange = listener, ClientExchange(method)
+        known = None if self._exchange is None else self._exchange.known
+        self._listener, self._exchange = listener, ClientExchange(method, known=known)
         if self._transport is not None:
             self._transport.write(request)
 

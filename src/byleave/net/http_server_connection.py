@@ -17,7 +17,7 @@ from byleave.net import peers
 from byleave.net.http_admission import ConnectionAdmission
 from byleave.net.http_server_exchange import CLOSE, JSON, LINES, BadRequest, HeadT, ServerExchange, read_head
 from byleave.protocol.http_body import MalformedBodyError, body_reader
-from byleave.protocol.http_head import END, NO_BODY
+from byleave.protocol.http_head import END, NO_BODY, Framing, known_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from byleave.net.http_server_exchange import HttpApplication, ServerRequestHead, Work
     from byleave.net.peers import PeerAddress, SocketOwner
     from byleave.protocol.http_body import Body
-    from byleave.protocol.http_head import Framing
+    from byleave.protocol.http_head import KnownHead
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -92,6 +92,7 @@ class HttpServerConnection(asyncio.Protocol, Generic[HeadT]):
         self._searched = 0
         self._head: HeadT | None = None
         self._framing: Framing = NO_BODY
+        self._known: KnownHead[HeadT] | None = None  # its last one, which clients repeat but for the length
         self._body: Body | None = None
         self._collected = bytearray()
         self._open: ServerExchange[HeadT] | None = None
@@ -168,7 +169,7 @@ class HttpServerConnection(asyncio.Protocol, Generic[HeadT]):
         self._server.connections.discard(self)
         self._server.leaving.discard(self)
         self._server.admission.leave(self)
-        self._held, self._collected = b"", bytearray()
+        self._held, self._collected, self._known = b"", bytearray(), None
         self._charge(0)
         if self._flowing is not None:
             self._flowing.set()
@@ -321,11 +322,17 @@ class HttpServerConnection(asyncio.Protocol, Generic[HeadT]):
             self._searched = max(1, len(held) - len(END) + 1)
             return False
         self._held, self._searched = held[end:], 0
-        found = read_head(held[:end], self._server.application)
-        if isinstance(found, BadRequest):
-            self._refuse(found)
-            return False
-        self._head, self._framing = found
+        known, raw = self._known, held[:end]
+        length = None if known is None else known.length_in(raw)
+        if known is not None and length is not None:
+            self._head, self._framing = known.meaning, Framing(length)
+        else:
+            found = read_head(raw, self._server.application)
+            if isinstance(found, BadRequest):
+                self._refuse(found)
+                return False
+            self._head, self._framing = found
+            self._known = known_head(raw, self._head)
         if (self._framing.length or 0) > limits.body_bytes:
             self._refuse(_too_large(limits))
             return False

@@ -105,7 +105,10 @@ class HttpApplication(Protocol[HeadT]):
     """What an HTTP server serves. The server calls it in its event loop; only the work that it returns may wait."""
 
     def read_head(self, head: ServerRequestHead, repeated: Sequence[str]) -> HeadT | BadRequest:
-        """Return the head with what the application reads in it. `repeated` are the names of joined fields."""
+        """Return the head with what the application reads in it. `repeated` are the names of joined fields.
+
+        What it returns stands for every head of the same connection that differs from this one in its length alone.
+        """
 
     def admit(self, connection: CallerConnection) -> BadRequest | None:
         """Return why a new connection is turned away; None to take it on."""
@@ -318,8 +321,8 @@ def read_head(head: bytes, application: HttpApplication[HeadT]) -> tuple[HeadT, 
     """Return what `head` (up to its empty line) requests and where its body ends, or why it is refused.
 
     `protocol.http_head` refuses what two programs could read differently; here follow fields that must not be given
-    twice, the path, the host and the content encoding; then what the application reads. Heads are not remembered:
-    they hold credentials.
+    twice, the path, the host and the content encoding; then what the application reads. Heads hold credentials: none is
+    remembered but the last one of a connection, as long as that is open.
     """
     if head.count(b"\r\n") > _MOST_FIELDS + 2:
         return BadRequest("the head has too many fields", status=431)

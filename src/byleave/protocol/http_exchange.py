@@ -18,15 +18,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from byleave.protocol.http_body import MalformedBodyError, body_reader
-from byleave.protocol.http_head import UNTIL_CLOSE, BadHead, end_of_head, is_field, list_of, read_response
+from byleave.protocol.http_head import (
+    UNTIL_CLOSE,
+    BadHead,
+    Framing,
+    end_of_head,
+    is_field,
+    known_head,
+    list_of,
+    read_response,
+)
 from byleave.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from byleave.protocol.http_body import Body
-    from byleave.protocol.http_head import Fields, HttpResponseHead
+    from byleave.protocol.http_head import Fields, HttpResponseHead, KnownHead
 
 LONGEST_HEAD = 1 << 16  # bytes
 MOST_HEADS = 16  # of one response: those of 1xx, and the final one
@@ -58,19 +69,33 @@ if TYPE_CHECKING:
     ResponseEvent = HttpResponseHead | bytes | ResponseEnd
 
 
+class FinalHead(Struct, frozen=True):
+    """The head of a response, and what it says of the connection."""
+
+    head: HttpResponseHead
+    method: str  # of the request, which decides whether there is a body
+    lasts: bool
+    keep_seconds: float | None
+
+
 class ClientExchange:
-    """Reads the response to one request of this `method`. The first byte that is wrong ends it for good."""
+    """Reads the response to one request of this `method`. The first byte that is wrong ends it for good.
 
-    __slots__ = ("_body", "_head", "_heads", "_held", "_is_over", "_longest_head", "_method", "_minor", "is_silent")
+    `known` is that of the exchange before, on the same connection: servers repeat their heads, but for the length.
+    """
 
-    def __init__(self, method: str, *, longest_head: int = LONGEST_HEAD) -> None:
+    __slots__ = ("_body", "_final", "_heads", "_held", "_is_over", "_longest_head", "_method", "is_silent", "known")
+
+    def __init__(
+        self, method: str, *, longest_head: int = LONGEST_HEAD, known: KnownHead[FinalHead] | None = None
+    ) -> None:
         self.is_silent = True  # no byte of a response has arrived
+        self.known = known
         self._method = method
         self._longest_head = longest_head
         self._held = bytearray()  # of a head that is not complete
         self._heads = 0
-        self._head: HttpResponseHead | None = None
-        self._minor = b""
+        self._final: FinalHead | None = None
         self._body: Body | None = None
         self._is_over = False
 
@@ -88,8 +113,9 @@ class ClientExchange:
                 end = self._end_of_head(data)
                 if not end:
                     return
-                data = bytes(self._held[end:])
-                yield self._take_head(bytes(self._held[:end]))
+                whole = bytes(self._held) if self._held else data
+                data = whole[end:]
+                yield self._take_head(whole[:end])
             yield from self._take_body(self._body, data)
         except MalformedBodyError as problem:
             self._is_over = True
@@ -114,27 +140,39 @@ class ClientExchange:
         yield ResponseEnd(reusable=False)
 
     def _end_of_head(self, data: bytes) -> int:
-        """Hold `data`, and return where the head ends in what is held; 0 if its end has not arrived."""
+        """Return where the head ends, in what is held and `data`; hold all of it, and return 0, if it does not yet."""
         if self._is_over:
             raise RemoteProtocolError("it goes on after its end")
-        searched = max(0, len(self._held) - 2)
-        self._held += data
-        end = end_of_head(self._held, searched)
-        if (end or len(self._held)) > self._longest_head:
+        end, size = 0 if self._held else end_of_head(data), len(data)
+        if not end:
+            searched = max(0, len(self._held) - 2)
+            self._held += data
+            end, size = end_of_head(self._held, searched), len(self._held)
+        if (end or size) > self._longest_head:
             raise RemoteProtocolError("its head is too long")
         return end
 
     def _take_head(self, raw: bytes) -> HttpResponseHead:
         self._held = bytearray()
         self._heads += 1
+        known = self.known
+        length = None if known is None or known.meaning.method != self._method else known.length_in(raw)
+        if known is not None and length is not None:
+            self._final = known.meaning
+            same = known.meaning.head.replace(framing=Framing(length))
+            self._body = body_reader(same.body)
+            return same
         head = read_response(raw, self._method)
         if isinstance(head, BadHead):
             raise RemoteProtocolError(head.problem)
         if head.status == _SWITCHING_PROTOCOLS:
             raise RemoteProtocolError("it changes the protocol, which the request did not ask for")
         if head.status >= _FINAL:
-            self._head, self._minor = head, raw[:9]
+            lasts = raw[:9] == b"HTTP/1.1 " and head.body != UNTIL_CLOSE
+            lasts = lasts and "close" not in list_of(head.fields, "connection")
+            self._final = FinalHead(head, self._method, lasts, _keep_seconds(head.fields))
             self._body = body_reader(head.body)
+            self.known = known_head(raw, self._final)
         elif self._heads >= MOST_HEADS:
             raise RemoteProtocolError("it has too many interim responses")
         return head
@@ -153,10 +191,9 @@ class ClientExchange:
 
     def _end(self, *, reusable: bool) -> ResponseEnd:
         """Return the end event. Bytes behind the response, HTTP/1.0 and `close` make the connection unusable."""
-        head = self._head
-        assert head is not None  # noqa: S101 -- there is a body only after its head
-        reusable = reusable and self._minor == b"HTTP/1.1 " and head.body != UNTIL_CLOSE
-        return ResponseEnd(reusable and "close" not in list_of(head.fields, "connection"), _keep_seconds(head.fields))
+        final = self._final
+        assert final is not None  # noqa: S101 -- there is a body only after its head
+        return ResponseEnd(reusable and final.lasts, final.keep_seconds)
 
 
 def field_lines(fields: Iterable[tuple[str, str]]) -> bytes:

@@ -11,7 +11,7 @@ Start at `read_request` and `read_response`. Where a request to the proxy goes: 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from byleave.record import Record
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     Fields = tuple[tuple[str, str], ...]
+
+Meaning = TypeVar("Meaning")
 
 END = b"\r\n\r\n"
 LONGEST_LENGTH = 18  # decimal digits of a Content-Length: more bytes than there are disks
@@ -50,6 +52,8 @@ REROUTING = frozenset(
 _FRAMING = frozenset({"connection", "content-length", "host", "transfer-encoding"})
 _SPECIAL = frozenset({"content-length", "expect", "transfer-encoding", "upgrade"})  # of a request
 _BODILESS = frozenset({204, 304})  # RFC 9112, section 6.3
+_LENGTH_FIELD = b"\r\ncontent-length:"
+_LONGEST_KNOWN = 4096  # bytes of a head that a connection remembers
 
 
 class Framing(Record):
@@ -109,14 +113,48 @@ class BadHead(Record):
     problem: str
 
 
+class KnownHead(Generic[Meaning]):
+    """A head that was read, and what it means. One that differs from it in its length alone need not be read again."""
+
+    __slots__ = ("_after", "_before", "meaning")
+
+    def __init__(self, before: bytes, after: bytes, meaning: Meaning) -> None:
+        self._before = before
+        self._after = after
+        self.meaning = meaning
+
+    def length_in(self, head: bytes) -> int | None:
+        """Return the length that `head` states, if it is the same but for that; None if it has to be read."""
+        if not (head.startswith(self._before) and head.endswith(self._after)):
+            return None
+        digits = head[len(self._before) : len(head) - len(self._after)]
+        return int(digits) if digits.isdigit() and len(digits) <= LONGEST_LENGTH else None
+
+
+def known_head(head: bytes, meaning: Meaning) -> KnownHead[Meaning] | None:
+    """Return a head that was read and found good; None if it is long, or does not state one length, once."""
+    if len(head) > _LONGEST_KNOWN:
+        return None
+    lowered = head.lower()
+    at = lowered.find(_LENGTH_FIELD)
+    if at < 0 or lowered.find(_LENGTH_FIELD, at + 1) >= 0:
+        return None
+    rest = head[at + len(_LENGTH_FIELD) :]
+    digits = rest.lstrip(b" \t")
+    after = digits.lstrip(b"0123456789")
+    return KnownHead(head[: len(head) - len(digits)], after, meaning)
+
+
 class _RefusedError(Exception):
     """Carries the problem from the place that finds it to the function that answers."""
 
 
 def end_of_head(head: bytes | bytearray, start: int = 0) -> int:
     """Return where the first empty line ends, 0 if there is none. A bare LF counts, too: the head is refused for it."""
-    ends = [at + len(mark) for mark in (b"\n\r\n", b"\n\n") if (at := head.find(mark, start)) >= 0]
-    return min(ends, default=0)
+    proper, bare = head.find(b"\n\r\n", start), head.find(b"\n\n", start)
+    if proper >= 0 and not 0 <= bare < proper:
+        return proper + 3
+    return bare + 2 if bare >= 0 else 0
 
 
 def read_request(head: bytes) -> HttpRequestHead | BadHead:
