@@ -17,6 +17,7 @@ import pytest
 from byleave.cli.mcp_workers import hold_port
 from byleave.errors import InputError
 from byleave.gateway.metrics import added_up
+from byleave.gateway.quotas import Quota
 from byleave.gateway.worker_rates import WorkerRates
 from command import byleave
 from fakes.mcp_sdk import SHOP, Place, Running, eventually, over_http
@@ -183,34 +184,58 @@ def test_a_number_of_workers_that_cannot_be_is_refused(tmp_path: Path, said: lis
     assert (done.code, "workers" in done.err, "hint:" in done.err) == (2, True, True), done
 
 
-def _take(rates: WorkerRates, times: int, found: Any) -> None:
-    found.put(sum(rates.take_at("agent a", 100.0, 5.0) == 0.0 for _ in range(times)))
+def takes(rates: WorkerRates, name: str, rate: float, now: float) -> bool:
+    return rates.take_at(0, [Quota(name, rate)], now) is None
 
 
-def test_the_rate_is_that_of_all_processes_together() -> None:
+def _take(rates: WorkerRates, worker: int, times: int, found: Any) -> None:
+    quotas = [Quota("agent a", 100.0), Quota("open", most=90)]
+    found.put(sum(rates.take_at(worker, quotas, 5.0) is None for _ in range(times)))
+
+
+def test_limits_are_those_of_all_processes_together_and_a_call_is_taken_from_all_or_none() -> None:
     rates, forked = WorkerRates(), multiprocessing.get_context("fork")
     found = forked.Queue()
-    workers = [forked.Process(target=_take, args=(rates, 60, found)) for _ in range(4)]
+    workers = [forked.Process(target=_take, args=(rates, number, 60, found)) for number in range(4)]
     for each in workers:
         each.start()
     taken = [found.get(timeout=20) for _ in workers]
     for each in workers:
         each.join(20)
-    assert sum(taken) == 100
-    assert rates.take_at("agent a", 100.0, 5.0) > 0
-    assert rates.take_at("agent b", 100.0, 5.0) == 0.0
-    assert rates.take_at("agent a", 100.0, 5.7) == 0.0  # one comes back after 0.6 seconds
+    assert sum(taken) == 90
+    assert [takes(rates, "agent a", 100.0, 5.0) for _ in range(11)] == [True] * 10 + [False]
+    assert takes(rates, "agent b", 100.0, 5.0)
+    assert takes(rates, "agent a", 100.0, 5.7)  # one comes back after 0.6 seconds
+
+
+def test_open_calls_of_a_worker_that_ended_are_taken_out_and_no_others() -> None:
+    rates, quotas = WorkerRates(), [Quota("open", most=3)]
+    assert [rates.take_at(worker, quotas, 1.0) for worker in (0, 1, 1, 2)] == [None, None, None, (0, 1.0)]
+    rates.give(0, quotas)
+    assert [rates.take_at(2, quotas, 1.0) for _ in range(2)] == [None, (0, 1.0)]
+    rates.forget(1)
+    assert [rates.take_at(0, quotas, 1.0) for _ in range(3)] == [None, None, (0, 1.0)]
+
+
+def test_open_calls_beyond_the_places_share_one_and_all_come_back() -> None:
+    rates = WorkerRates()
+    many = [[Quota(f"open {number}", most=1)] for number in range(4000)]
+    taken = [each for each in many if rates.take_at(0, each, 1.0) is None]
+    assert len(taken) < len(many)
+    for each in taken:
+        rates.give(0, each)
+    assert sum(rates.take_at(0, each, 1.0) is None for each in many) == len(taken)
 
 
 def test_agents_beyond_the_places_share_one() -> None:
     rates = WorkerRates()
-    assert all(rates.take_at(f"agent {number}", 2.0, 1.0) == 0.0 for number in range(5000))
-    assert rates.take_at("agent 17", 2.0, 1.0) == 0.0
-    assert rates.take_at("agent 17", 2.0, 1.0) > 0
-    assert all(rates.take_at(f"other {number}", 2.0, 999.0) == 0.0 for number in range(5000))  # places are used again
+    assert all(takes(rates, f"agent {number}", 2.0, 1.0) for number in range(5000))
+    assert takes(rates, "agent 17", 2.0, 1.0)
+    assert not takes(rates, "agent 17", 2.0, 1.0)
+    assert all(takes(rates, f"other {number}", 2.0, 999.0) for number in range(5000))  # places are used again
     for number in range(12_000):
-        rates.take_at(f"many {number}", 2.0, 999.0)
-    assert rates.take_at("yet another", 2.0, 999.0) > 0
+        takes(rates, f"many {number}", 2.0, 999.0)
+    assert not takes(rates, "yet another", 2.0, 999.0)
 
 
 def test_figures_of_several_processes_are_added_up() -> None:

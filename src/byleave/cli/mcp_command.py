@@ -226,7 +226,8 @@ async def _over_http(gateway: Gateway, address: str, log: Log, place: WorkerPlac
     replicas = None
     if place is not None:
         port, gateway.context.replica = place.port, place.name
-        gateway.context.rates = gateway.context.rates or place.rates
+        if gateway.context.shared is None:
+            gateway.context.counter = place.counter
         replicas = Replicas(place.name, place.key, StaticDirectory(place.places), place.places[place.name])
         replicas.siblings = tuple(name for name in place.places if name != place.name)
     access_log, settings = None, gateway.settings

@@ -25,7 +25,7 @@ from byleave.acp.supervisor import die_with_parent
 from byleave.errors import InputError
 from byleave.gateway.limits import Backoff
 from byleave.gateway.replicas import new_name
-from byleave.gateway.worker_rates import WorkerRates
+from byleave.gateway.worker_rates import WorkerCounter, WorkerRates
 from byleave.net.peers import PeerAddress
 from byleave.store.postgres.signed_documents import StoreKey
 from byleave.text import quoted
@@ -46,7 +46,7 @@ class WorkerPlace(Struct, frozen=True):
     key: StoreKey
     places: dict[str, PeerAddress]
     port: int
-    rates: WorkerRates
+    counter: WorkerCounter
     says_ready: int  # a pipe: the parent waits for a byte, or its end
     is_first: bool = False
     instead_of: str = ""  # how the worker ended whose place this one has
@@ -127,7 +127,14 @@ class Workers:
             held.close()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return WorkerPlace(
-            slot.name, self._key, self._places, self._port, self._rates, writing, is_first, slot.instead_of
+            slot.name,
+            self._key,
+            self._places,
+            self._port,
+            WorkerCounter(self._rates, self._slots.index(slot)),
+            writing,
+            is_first,
+            slot.instead_of,
         )
 
     def _await_first(self) -> int | None:
@@ -169,11 +176,12 @@ class Workers:
 
     def _reap(self) -> None:
         """Note which workers have ended, and when the next may take their places."""
-        for slot in self._slots:
+        for number, slot in enumerate(self._slots):
             if not slot.pid:
                 continue
             pid, status = os.waitpid(slot.pid, os.WNOHANG)
             if pid:
+                self._rates.forget(number)
                 code = os.waitstatus_to_exitcode(status)
                 slot.pid = 0
                 slot.instead_of = f"exit code {code}" if code >= 0 else f"signal {-code}"

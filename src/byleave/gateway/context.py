@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 
 from byleave.core.action import LOCAL
 from byleave.errors import InputError
-from byleave.gateway.limits import RECORDED, Buckets, RefusalLog
+from byleave.gateway.limits import RECORDED, RefusalLog
 from byleave.gateway.metrics import Metrics
 from byleave.gateway.pins import Pins
+from byleave.gateway.quotas import LocalCounter, Overrun, Quotas
 from byleave.guard.evaluation import Who
 from byleave.policy.gateway_settings import ASK_NEW, CLIENT
 from byleave.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from byleave.gateway.interfaces import Caller, DownError
+    from byleave.gateway.quotas import CallCounter, Quota
     from byleave.gateway.tracing import Tracer
-    from byleave.gateway.worker_rates import WorkerRates
     from byleave.guard.guard import Guard
     from byleave.policy.compile import Compiled
     from byleave.policy.gateway_settings import GatewaySettings
     from byleave.policy.servers import ServerConfig
-    from byleave.store.postgres.rates import SharedRates
     from byleave.store.postgres.shared_store import SharedStore
 
 _MOST_NOTES = 200
@@ -53,10 +53,9 @@ class GatewayContext:
     """The guard and its settings, and where notes, figures and refusals go."""
 
     def __init__(self, guard: Guard, note: Callable[[str], None], shared: SharedStore | None = None) -> None:
-        """`shared` is the store of all replicas, which then also counts calls per minute (`rates`)."""
+        """`shared` is the store of all replicas, which then also counts calls."""
         self.guard = guard
         self.shared = shared
-        self.rates: SharedRates | WorkerRates | None = None if shared is None else shared.rates
         self.replica = ""  # the name of this process among those of one gateway
         self.metrics = Metrics()
         self.tracer: Tracer | None = None  # where spans are sent
@@ -67,7 +66,8 @@ class GatewayContext:
         compiled = guard.policy.compiled
         self._settings: tuple[object, GatewaySettings] = compiled, compiled.gateway
         self._enabled: tuple[object, Mapping[str, ServerConfig]] = (None, {})
-        self._buckets = Buckets(compiled.gateway.rate)
+        self.quotas = Quotas(compiled.gateway)
+        self.counter: CallCounter = LocalCounter() if shared is None else shared.counter
         self.configure()
 
     # ---- The policy as it is now -----------------------------------------------------------------------------------
@@ -98,12 +98,12 @@ class GatewayContext:
         return self.pin_store if self.settings.pin_tools else None
 
     def configure(self) -> None:
-        """Take on the names and the rate of the policy as it is now."""
+        """Take on the names and the limits of the policy as it is now."""
         compiled = self.guard.policy.compiled
         named = [name for layer in compiled.layers if layer.trusted for name in layer.tree.get("agents", {})]
         self.metrics.configured(servers=[*compiled.servers, LOCAL], agents=named)
-        if compiled.gateway.rate != self._buckets.rate:
-            self._buckets = Buckets(compiled.gateway.rate)
+        if not self.quotas.is_for(compiled.gateway):
+            self.quotas = Quotas(compiled.gateway)
 
     # ---- Callers ---------------------------------------------------------------------------------------------------
 
@@ -125,16 +125,14 @@ class GatewayContext:
             raise InputError(f"the agent {quoted(claimed)} proves who it is by a token", hint="send its token")
         return Who(claimed, "claimed")
 
-    async def too_fast(self, who: Who) -> tuple[str, Any] | None:
-        """Return why this agent has to wait, and for how long; None if it has not."""
-        if self.rates is None or self._buckets.rate is None:
-            wait = self._buckets.take(who.agent, monotonic())
-        else:
-            wait = await self.rates.take(self._buckets.name_of(who.agent, monotonic()), self._buckets.rate)
-        if wait <= 0:
+    async def too_many(self, who: Who, quotas: Sequence[Quota]) -> tuple[str, Any] | None:
+        """Take a call of all these limits; return why it is not taken, and when to come back, if one has none left."""
+        found = await self.counter.take(quotas) if quotas else None
+        if found is None:
             return None
-        self.refused_call("rate", who)
-        return f"this agent calls more often than {self.settings.rate} times a minute", {"retryAfter": round(wait, 1)}
+        overrun = Overrun(quotas[found[0]], found[1])
+        self.refused_call(overrun.kind, who)
+        return overrun.reason, overrun.data
 
     def refused(self, why: str, peer: str = "", agent: str | None = None) -> None:
         """Count a request that was refused before the policy was asked, and have it in the audit log."""

@@ -46,12 +46,23 @@ class Buckets:
         """Take one call; return 0, or in how many seconds there will be one."""
         if self.rate is None:
             return 0.0
-        if agent not in self._left and len(self._left) >= _MOST:
-            self._forget(now, self.rate)
-            agent = agent if len(self._left) < _MOST else _OTHERS
-        left = refilled(self._left.get(agent), now, self.rate)
+        agent, left = self._found(agent, now, self.rate)
         self._left[agent] = (left - 1 if left >= 1 else left), now
         return 0.0 if left >= 1 else (1 - left) * 60 / self.rate
+
+    def wait(self, agent: Hashable, now: float) -> float:
+        """Return what `take` would, and take nothing."""
+        if self.rate is None:
+            return 0.0
+        left = self._found(agent, now, self.rate)[1]
+        return 0.0 if left >= 1 else (1 - left) * 60 / self.rate
+
+    def _found(self, agent: Hashable, now: float, rate: float) -> tuple[Hashable, float]:
+        """Return under which name the calls of an agent are counted, and how many are left."""
+        if agent not in self._left and len(self._left) >= _MOST:
+            self._forget(now, rate)
+            agent = agent if len(self._left) < _MOST else _OTHERS
+        return agent, refilled(self._left.get(agent), now, rate)
 
     def name_of(self, agent: str | None, now: float) -> str:
         """Return under which name an agent's calls are counted elsewhere: so many names are kept apart, and no more."""

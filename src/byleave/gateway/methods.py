@@ -38,7 +38,7 @@ from byleave.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
 from byleave.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from typing import Any
 
     from byleave.gateway.authorize import Authorizer
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from byleave.gateway.message import ClientParams
     from byleave.gateway.notifications import Notifications
     from byleave.gateway.opened_servers import OpenedServers
+    from byleave.gateway.quotas import Quota
     from byleave.gateway.requests import Client, ClientRequest
     from byleave.gateway.server_info import ServerInfo
 
@@ -112,13 +113,13 @@ class Methods:
         """Return what the caller of a request may see."""
         return Visibility(self.context.guard.policy, request.who.agent)
 
-    async def too_busy(self, request: ClientRequest) -> tuple[str, Any] | None:
-        """Return why no further call is taken now; None if there is room."""
+    async def too_busy(self, request: ClientRequest, quotas: Sequence[Quota]) -> tuple[str, Any] | None:
+        """Take a call of all these limits; return why no further call is taken now, None if there is room."""
         most = self.context.settings.max_calls * (_CLIENTS_SHARING if self.client.is_shared else 1)
         if len(self._open_requests) > most:
             self.context.refused_call("calls", request.who)
             return f"more than {most} requests of this client are open", None
-        return await self.context.too_fast(request.who)
+        return await self.context.too_many(request.who, quotas)
 
     async def use_server(self, request: ClientRequest, call: ServerCall) -> bool:
         """Authorize a call, forward it, and answer the client; return whether it was done."""
@@ -145,17 +146,33 @@ class Methods:
         )
 
     async def _use_server(self, request: ClientRequest, call: ServerCall) -> bool:
-        continuation = None
+        tree, again = request.params.tree, False
         if request.envelope is not None:
-            tree = request.params.tree
             if not isinstance(tree.get("inputResponses", {}), dict):
                 await request.error(INVALID_PARAMS, "inputResponses are an object")
                 return False
-            if "requestState" in tree:
-                continuation = self._continuations.take(request, call.fingerprint)
-                if continuation is None:
-                    await request.error(INVALID_PARAMS, "this state belongs to no call that waits, or to another one")
-                    return False
+            again = "requestState" in tree
+        tool = call.tool if call.used is None else None
+        quotas = self.context.quotas.of(call.who.agent, call.server, tool, again=again)
+        busy = await (self.context.too_many(call.who, quotas) if again else self.too_busy(request, quotas))
+        if busy is not None:
+            self.context.metrics.called(call.server, request.who.agent, "allow", "limited")
+            self._forwarder.finished(request, call, "allow", "limited")
+            await request.error(SERVER_DOWN, *busy)
+            return False
+        try:
+            return await self._use_counted(request, call, again=again)
+        finally:
+            self.context.counter.give(quotas)
+
+    async def _use_counted(self, request: ClientRequest, call: ServerCall, *, again: bool) -> bool:
+        """Do so with a call that is counted; `again`: one that waited for the client's answer."""
+        continuation = None
+        if again:
+            continuation = self._continuations.take(request, call.fingerprint)
+            if continuation is None:
+                await request.error(INVALID_PARAMS, "this state belongs to no call that waits, or to another one")
+                return False
         if continuation is not None and continuation.allowed is not None:
             denied = await self._authorizer.recheck(call)
             if denied is None:
@@ -163,12 +180,6 @@ class Methods:
                 return await self._forwarder.resume(request, call, allowed, continuation)
             await self._forwarder.refuse(request, call, denied.verdict)
             self._continuations.give_up(continuation)
-            return False
-        busy = await self.too_busy(request) if continuation is None else None
-        if busy is not None:
-            self.context.metrics.called(call.server, request.who.agent, "allow", "limited")
-            self._forwarder.finished(request, call, "allow", "limited")
-            await request.error(SERVER_DOWN, *busy)
             return False
         if continuation is not None and continuation.pending is not None:
             decided: Any = await self._authorizer.complete(call, continuation.pending)
@@ -227,9 +238,11 @@ class Methods:
         """Subscribe to resources for a client that listens; add to `kept` those that the caller may see."""
         view, notifications = self.view_of(request), self.notifications
         for uri in uris if isinstance(uris, list) else ():
-            if await self.too_busy(request) is not None:  # each is as good as a request
-                break
             server = (await self.catalog.owner(uri, view)).server if isinstance(uri, str) else None
+            quotas = self.context.quotas.of(request.who.agent, server or "", None)
+            if await self.too_busy(request, quotas) is not None:  # each is as good as a request
+                break
+            self.context.counter.give(quotas)
             if server is None:
                 continue
             used, scopes = ("resources", uri), request.scopes

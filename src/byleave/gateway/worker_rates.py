@@ -1,10 +1,11 @@
-"""Calls per minute, counted for all workers of one machine: in memory that they share, one at a time.
+"""Calls per minute, and open calls, counted for all workers of one machine: in memory that they share, one at a time.
 
 The parent makes the memory before it starts workers. There are no files, and nothing is left when all have ended. The
 lock is the kernel's, so a worker that is killed while it holds it does not keep it.
 
-Each agent has one of so many places, found by a digest of its name. A place whose calls are all there again is free
-for another agent; those that find none share the last one.
+Each limit has one of so many places, found by a digest of its name. A place whose calls are all there again, or of
+which none is open, is free for another; those that find none share the last one. Open calls are counted for each worker
+apart: what one that ended had open, the parent takes out.
 """
 
 from __future__ import annotations
@@ -12,40 +13,107 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from contextlib import contextmanager
 from hashlib import sha256
 from struct import Struct
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.gateway.limits import refilled
+from byleave.gateway.quotas import OPEN_AGAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from byleave.gateway.quotas import Quota
 
 _PLACE = Struct("<Qdd")  # digest of the name, calls left, since when
 _PLACES = 8192
 _LOOKED_AT = 32  # places that an agent may have
 _SIZE = _PLACES * _PLACE.size
+_WORKERS = 64  # at most, beside each other
+_OPEN = Struct(f"<Q{_WORKERS}I")  # digest of the name, open calls of each worker
+_OPEN_PLACES = 2048
 
 
 class WorkerRates:
-    """The calls that each agent has left. Monotonic time is the same in all processes of a machine."""
+    """The calls that each limit has left. Monotonic time is the same in all processes of a machine."""
 
     def __init__(self) -> None:
         self._lock = os.memfd_create("byleave-rates", os.MFD_CLOEXEC)
         self._memory = mmap.mmap(-1, _SIZE)
+        self._open = mmap.mmap(-1, _OPEN_PLACES * _OPEN.size)
 
-    async def take(self, agent: str, rate: float) -> float:
-        """Take one call of `rate` in a minute; return 0, or in how many seconds there will be one."""
-        return self.take_at(agent, rate, monotonic())
+    def take_at(self, worker: int, quotas: Sequence[Quota], now: float) -> tuple[int, float] | None:
+        """Take one call of each limit, or none of any: return which has none left, and the seconds to wait."""
+        with self._alone():
+            rates: list[tuple[int, int, float]] = []
+            places: list[tuple[int, list[int]]] = []
+            for number, quota in enumerate(quotas):
+                name = _digest(quota.name)
+                if quota.rate is not None:
+                    at, left = self._find(name, quota.rate, now)
+                    if left < 1:
+                        return number, (1 - left) * 60 / quota.rate
+                    rates.append((at, name, left))
+                if quota.most is not None:
+                    place, counts = self._find_open(name)
+                    if sum(counts[1:]) >= quota.most:
+                        return number, OPEN_AGAIN
+                    places.append((place, counts))
+            for at, name, left in rates:
+                _PLACE.pack_into(self._memory, at, name, left - 1, now)
+            for place, counts in places:
+                counts[1 + worker] += 1
+                _OPEN.pack_into(self._open, place, *counts)
+        return None
 
-    def take_at(self, agent: str, rate: float, now: float) -> float:
-        """Do the same at a given time."""
-        name = int.from_bytes(sha256(agent.encode("utf-8", "surrogatepass")).digest()[:8]) or 1
+    def give(self, worker: int, quotas: Sequence[Quota]) -> None:
+        """Note that a call has ended."""
+        with self._alone():
+            for quota in [quota for quota in quotas if quota.most is not None]:
+                place, counts = self._find_open(_digest(quota.name))
+                if not counts[1 + worker]:  # it was among those that share a place
+                    place, counts = self._shared_open()
+                counts[1 + worker] = max(0, counts[1 + worker] - 1)
+                _OPEN.pack_into(self._open, place, *counts)
+
+    def forget(self, worker: int) -> None:
+        """Take out what a worker had open that has ended."""
+        with self._alone():
+            for place in range(0, _OPEN_PLACES * _OPEN.size, _OPEN.size):
+                counts = list(_OPEN.unpack_from(self._open, place))
+                if counts[1 + worker]:
+                    counts[1 + worker] = 0
+                    _OPEN.pack_into(self._open, place, *counts)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
         fcntl.lockf(self._lock, fcntl.LOCK_EX)
         try:
-            at, left = self._find(name, rate, now)
-            has_one = left >= 1
-            _PLACE.pack_into(self._memory, at, name, left - 1 if has_one else left, now)
+            yield
         finally:
             fcntl.lockf(self._lock, fcntl.LOCK_UN)
-        return 0.0 if has_one else (1 - left) * 60 / rate
+
+    def _find_open(self, name: int) -> tuple[int, list[int]]:
+        """Return where the open calls of a limit are counted, and how many each worker has."""
+        free = -1
+        for step in range(_LOOKED_AT):
+            at = (name + step) % (_OPEN_PLACES - 1) * _OPEN.size
+            counts = list(_OPEN.unpack_from(self._open, at))
+            if counts[0] == name:
+                return at, counts
+            if free < 0 and not any(counts[1:]):
+                free = at
+            if not counts[0]:
+                break
+        if free >= 0:
+            return free, [name, *[0] * _WORKERS]
+        return self._shared_open()
+
+    def _shared_open(self) -> tuple[int, list[int]]:
+        at = (_OPEN_PLACES - 1) * _OPEN.size
+        return at, list(_OPEN.unpack_from(self._open, at))
 
     def _find(self, name: int, rate: float, now: float) -> tuple[int, float]:
         """Return where the calls of an agent are counted, and how many are left."""
@@ -65,3 +133,22 @@ class WorkerRates:
         at = (_PLACES - 1) * _PLACE.size
         held, left, since = _PLACE.unpack_from(self._memory, at)
         return at, refilled((left, since) if held else None, now, rate)
+
+
+def _digest(name: str) -> int:
+    return int.from_bytes(sha256(name.encode("utf-8", "surrogatepass")).digest()[:8]) or 1
+
+
+class WorkerCounter:
+    """Counts the calls of all workers, for one of them."""
+
+    def __init__(self, rates: WorkerRates, worker: int) -> None:
+        self._rates = rates
+        self._worker = worker
+
+    async def take(self, quotas: Sequence[Quota], /) -> tuple[int, float] | None:
+        return self._rates.take_at(self._worker, quotas, monotonic())
+
+    def give(self, quotas: Sequence[Quota], /) -> None:
+        if any(quota.most is not None for quota in quotas):
+            self._rates.give(self._worker, quotas)

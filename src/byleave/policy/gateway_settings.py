@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from byleave.core.action import LOCAL
 from byleave.core.agents import DEFAULT
 from byleave.core.patterns import is_literal, name_matches, pattern_problem
 from byleave.core.url import BadUrl, parse_url
@@ -85,6 +86,29 @@ class ScopeRule(Struct, frozen=True):
         )
 
 
+class CallLimit(Struct, frozen=True):
+    """How many calls are taken: in a minute, and open at a time. `each`: what is counted apart."""
+
+    agent: str = "*"
+    server: str = "*"
+    tool: str = "*"
+    each: tuple[str, ...] = ("agent",)
+    rate: int | None = None
+    max_calls: int | None = None
+
+    def covers(self, agent: str | None, server: str, tool: str | None) -> bool:
+        """Whether it is about a call; about what is no tool (None), only where it is about all tools."""
+        return (
+            name_matches(self.agent, agent or "")
+            and name_matches(self.server, server)
+            and (self.tool == "*" if tool is None else name_matches(self.tool, tool))
+        )
+
+    @property
+    def patterns(self) -> tuple[tuple[str, str], ...]:
+        return ("agent", self.agent), ("server", self.server), ("tool", self.tool)
+
+
 class TelemetrySettings(Struct, frozen=True):
     """What `[gateway.telemetry]` says; None is what it leaves to the environment."""
 
@@ -109,6 +133,7 @@ class GatewaySettings(Struct, frozen=True):
     ask_timeout: float = 60
     max_calls: int = 64
     rate: int | None = None
+    limits: tuple[CallLimit, ...] = ()
     max_result: int | None = None
     max_sessions: int = 1000
     max_sessions_per_caller: int = 500
@@ -143,12 +168,16 @@ class GatewaySettings(Struct, frozen=True):
             named = [name for name in (*rule.servers, *(name for name, _tools in rule.tools)) if is_literal(name)]
             for name in [name for name in named if servers and name not in servers]:
                 yield f"gateway.scopes.{shown(rule.scope)}: no server of that name is configured: {shown(name)}"
+        for limit in self.limits:
+            if is_literal(limit.server) and servers and limit.server not in {*servers, LOCAL}:
+                yield f"gateway.limits: no server of that name is configured: {shown(limit.server)}"
 
 
 def read_gateway(layers: Sequence[Layer], root: str, home: str, problems: Problems) -> GatewaySettings:
     """Return what the trusted layers say; of each setting the strongest layer that has it."""
     given: dict[str, Any] = {}
     spoken: dict[str, Layer] = {}  # which layer each setting comes from
+    limits: list[CallLimit] = []
     for layer in layers:
         table = layer.tree.get("gateway", {})
         for key in [key for key in _OWN_KEYS if key in table and layer.name not in _OWN]:
@@ -162,8 +191,11 @@ def read_gateway(layers: Sequence[Layer], root: str, home: str, problems: Proble
             given["metrics_agents"] = tuple(table["metrics_agents"])
         if isinstance(table.get("access_log"), str):
             given["access_log"] = _access_log(table["access_log"], layer, problems, home)
+        if "limits" in table:  # those of all layers hold: none takes back what another wants
+            limits += [_limit(each, number, layer, problems) for number, each in enumerate(table["limits"])]
         if "telemetry" in table:
             given["telemetry"] = _telemetry(table["telemetry"], layer, problems)
+    given["limits"] = tuple(dict.fromkeys(limits))
     own = [layer.tree.get("gateway", {}) for layer in layers if layer.name in _OWN]
     said = [key for key in ("jwt", *_OWN_KEYS) if any(key in table for table in own)]
     if said and "jwt" in spoken and spoken["jwt"].name not in _OWN:
@@ -182,6 +214,19 @@ def _access_log(path: str, layer: Layer, problems: Problems, home: str) -> str:
     if not os.path.isabs(path) or "\0" in path:
         problems.add(layer, "the access log needs a whole path", hint='write "/var/log/byleave.log", or true', at=at)
     return path
+
+
+def _limit(table: Mapping[str, Any], number: int, layer: Layer, problems: Problems) -> CallLimit:
+    at = ("gateway", "limits", number)
+    if "rate" not in table and "max_calls" not in table:
+        problems.add(layer, "this limits nothing", hint="add rate = 60, max_calls = 4, or both", at=at)
+    for key in [key for key in ("agent", "server", "tool") if key in table]:
+        problem = pattern_problem(table[key])
+        if problem is not None:
+            hint = 'write a name, or a glob such as "get_*"'
+            problems.add(layer, f"{quoted(table[key][:60])}: {problem}", hint=hint, at=(*at, key))
+    given = {key: value for key, value in table.items() if not key.startswith("#")}
+    return CallLimit(**{**given, "each": tuple(dict.fromkeys(given.get("each", ("agent",))))})
 
 
 def _telemetry(table: Mapping[str, Any], layer: Layer, problems: Problems) -> TelemetrySettings:

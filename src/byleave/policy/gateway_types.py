@@ -191,6 +191,29 @@ _Seconds = Annotated[float, Meta(gt=0, le=_DAY)] | UnsetType
 _Count = Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType
 
 
+class LimitTable(ConfigTable):
+    """How many calls are taken of some agents, to some servers and tools."""
+
+    agent: Annotated[
+        str | UnsetType, Meta(description="Whose calls, by name or glob (default: all).", examples=["ci-*"])
+    ] = UNSET
+    server: Annotated[
+        str | UnsetType, Meta(description="To which servers, by name or glob (default: all).", examples=["postgres"])
+    ] = UNSET
+    tool: Annotated[
+        str | UnsetType, Meta(description="Of which tools, by name or glob (default: all).", examples=["query"])
+    ] = UNSET
+    each: Annotated[
+        list[Literal["agent", "server", "tool"]] | UnsetType,
+        Meta(
+            description="What is counted apart (default: each agent); an empty list counts all of them together.",
+            examples=[["agent", "tool"]],
+        ),
+    ] = UNSET
+    rate: Annotated[_Count, Meta(description="Calls in a minute.", examples=[60])] = UNSET
+    max_calls: Annotated[_Count, Meta(description="Calls that are open at a time.", examples=[4])] = UNSET
+
+
 class GatewayTable(ConfigTable):
     """The MCP gateway, `byleave mcp`."""
 
@@ -295,6 +318,13 @@ class GatewayTable(ConfigTable):
     ] = UNSET
     rate: Annotated[
         _Count, Meta(description="Calls of one agent in a minute (default: any number).", examples=[600])
+    ] = UNSET
+    limits: Annotated[
+        list[LimitTable] | UnsetType,
+        Meta(
+            description="Further limits of calls; a call is taken if all of them that are about it have room.",
+            examples=[[{"server": "postgres", "each": [], "rate": 600, "max_calls": 20}]],
+        ),
     ] = UNSET
     public_url: Annotated[
         str | UnsetType,

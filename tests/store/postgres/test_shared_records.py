@@ -357,3 +357,26 @@ def test_nothing_is_written_twice_or_lost_when_a_commit_ends_without_an_answer(
     assert verify(address).ok
     with reading(address) as records:
         assert [each.sequence for each in records.query(Filter())] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("steps", range(1, len(STEPS)))
+def test_a_database_of_an_earlier_version_is_brought_up_to_date_and_keeps_its_records(
+    address: StoreAddress, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {"BYLEAVE_STORE_KEY": KEY}
+    with monkeypatch.context() as patch:
+        patch.setattr("byleave.store.postgres.schema.STEPS", STEPS[:steps])
+        before = open_store(address, "/nonexistent", environment)
+        with writer(before) as log:
+            log.append(decision(1))
+        before.close()
+    with pytest.raises(StateError, match="no tables of this version"), reading(address):
+        pass
+    after = open_store(address, "/nonexistent", environment)
+    try:
+        with writer(after) as log:
+            log.append(decision(2))
+    finally:
+        after.close()
+    assert verify(address).problems == ()
+    assert verify(address).records == 2

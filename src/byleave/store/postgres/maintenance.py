@@ -78,6 +78,7 @@ class Maintainer:
             now = row[1] if now is None else now
             ensure_partitions(connection)
             connection.execute("DELETE FROM byleave.rates WHERE at < now() - interval '5 minutes'")
+            connection.execute("DELETE FROM byleave.open_calls WHERE at < now() - interval '5 minutes'")
             self._retain(connection, now)
             grown = {id_: (place, hash_) for id_, place, hash_ in connection.execute(_GROWN, (MAINTENANCE,))}
             if grown:

@@ -5,7 +5,8 @@ database with more steps than this version knows belongs to a newer byleave, and
 
 `records` is split by day, so that old days are dropped as a whole (`maintenance`). `writers` has one row for each
 process whose records are there: the place and the hash where its chain ends. `documents` are texts that replicas change
-one at a time, each with a MAC (`signed_documents`). `rates` are the calls that agents have left.
+one at a time, each with a MAC (`signed_documents`). `rates` are the calls that agents have left, `open_calls`
+those that replicas have open (`call_counter`).
 """
 
 from __future__ import annotations
@@ -65,6 +66,15 @@ STEPS = (
         at timestamptz NOT NULL
     );
     """.replace("{searched}", ", ".join(f"{name} text" for name in _SEARCHED)),
+    """
+    CREATE TABLE byleave.open_calls (
+        name text NOT NULL,
+        replica text NOT NULL,
+        calls int NOT NULL,
+        at timestamptz NOT NULL,
+        PRIMARY KEY (name, replica)
+    );
+    """,
 )
 
 

@@ -15,9 +15,9 @@ from byleave.store.audit.retention import Retention
 from byleave.store.postgres.approvals import SharedApprovals
 from byleave.store.postgres.audit_log import PostgresLog
 from byleave.store.postgres.audit_reader import PostgresRecords
+from byleave.store.postgres.call_counter import SharedCounter
 from byleave.store.postgres.database import Database, connect, reason
 from byleave.store.postgres.maintenance import Maintainer, MaintenanceThread
-from byleave.store.postgres.rates import SharedRates
 from byleave.store.postgres.schema import migrate
 from byleave.store.postgres.signed_documents import KEY_FILE, SignedDocuments, StoreKey, read_key
 
@@ -36,7 +36,7 @@ class SharedStore:
 
     def __init__(self, database: Database, key: StoreKey) -> None:
         self.database = database
-        self.rates = SharedRates(database)
+        self.counter = SharedCounter(database)
         self._key = key
         self._documents = SignedDocuments(database, key)
         self._maintenance: MaintenanceThread | None = None
@@ -64,6 +64,7 @@ class SharedStore:
         """End what was begun."""
         if self._maintenance is not None:
             self._maintenance.stop()
+        self.counter.close()
         self.database.close()
 
 
