@@ -19,9 +19,11 @@ TABLE: dict[str, Any] = tomllib.loads((Path(__file__).parent / "cases" / "vocabu
 PENDING: dict[str, list[str]] = TABLE["pending"]
 KINDS = ("messages", "prose", "names")
 PACKAGES = sorted(entry.stem for entry in SOURCE.iterdir() if entry.suffix == ".py" or (entry / "__init__.py").exists())
-DOCS = sorted([*(REPOSITORY / "docs").glob("*.md"), REPOSITORY / "README.md"])
+DOCS = sorted(
+    [*(REPOSITORY / "docs").glob("*.md"), *(REPOSITORY / "docs/guides").glob("*.md"), REPOSITORY / "README.md"]
+)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-CODE = re.compile(r"```.*?```|``.+?``|`[^`\n]*`|\]\([^)]*\)", re.DOTALL)
+CODE = re.compile(r"<!--.*?-->|```.*?```|``.+?``|`[^`\n]*`|\]\([^)]*\)", re.DOTALL)
 WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 
 Text = tuple[int, str]  # the line where it begins, and the text
