@@ -16,7 +16,7 @@ UNIT := tests/core tests/shell tests/protocol tests/translate tests/policy tests
 ALONE := tests/sandbox tests/toolhost/test_soak.py tests/toolhost/test_hostile.py
 
 .DEFAULT_GOAL := test
-.PHONY: help test every-test check lint types unit integration sandbox slow test-agents coverage architecture reference docs screenshots demo bench fuzz format lock launcher clean
+.PHONY: help test every-test check lint types unit integration sandbox slow test-agents coverage architecture reference docs screenshots demo bench fuzz format lock launcher wheels reproducible installed clean
 
 # The tests start the command hundreds of times: without compiled modules each start takes twice as long.
 test every-test unit integration sandbox slow test-agents coverage bench: export PYTHONDONTWRITEBYTECODE :=
@@ -106,6 +106,21 @@ lock: $(READY) ## take the newest versions of what development needs into the lo
 # Beside its sources, as a wheel has it: otherwise every test builds it into a home of its own.
 launcher: $(READY) ## build the launcher of the sandbox
 	$(BIN)/python -m byleave.sandbox.native.build
+
+# The day of the last commit is the day of the files, so that the same commit gives the same bytes.
+wheels: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1580601600)
+wheels: $(READY) ## build the source package, and wheels for x86_64 and arm64, into dist/
+	rm -rf dist
+	$(BIN)/python -m hatchling build -t sdist
+	BYLEAVE_WHEEL_MACHINE=x86_64 $(BIN)/python -m hatchling build -t wheel
+	BYLEAVE_WHEEL_MACHINE=aarch64 $(BIN)/python -m hatchling build -t wheel
+
+reproducible: $(READY) ## build everything twice, in two directories, and compare the bytes
+	$(BIN)/python tools/reproducible.py
+
+PYTHONS ?= python3.11 python3.12 python3.13
+installed: $(READY) ## install the wheel of dist/ as a user would, with each Python, with pipx and with uv, and try it
+	$(BIN)/python tools/installed.py dist $(PYTHONS)
 
 clean: ## remove the virtual environment and everything that was built
 	rm -rf $(VENV) $(SITE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage coverage.txt dist build

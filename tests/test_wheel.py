@@ -1,7 +1,10 @@
 """A wheel brings the launcher and the front along, built, where there is a compiler; else it is for any machine."""
 
+import hashlib
 import importlib.util
+import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -11,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+import amounts
 import byleave
-from byleave.sandbox.native.build import FULL, LEAN, find_compiler, front_name, launcher_name
+from byleave.cli.commands import ROOT as COMMANDS
+from byleave.sandbox.native.build import FULL, LEAN, find_compiler, find_cross_compiler, front_name, launcher_name
 
 ROOT = Path(__file__).parents[1]
 BUILD = """\
@@ -52,12 +57,119 @@ def test_a_wheel_of_this_machine_holds_both_launchers_and_the_front(native: Path
     with zipfile.ZipFile(native) as content:
         machine = os.uname().machine
         assert content.filename is not None
-        assert content.filename.endswith(f"-py3-none-linux_{machine}.whl")
+        tags = f"manylinux_2_17_{machine}.manylinux2014_{machine}.musllinux_1_1_{machine}"  # nothing dynamic in it
+        assert content.filename.endswith(f"-py3-none-{tags}.whl")
         for name in (launcher_name(LEAN), launcher_name(FULL), front_name()):
             built = content.getinfo(f"byleave/sandbox/native/{name}")
             assert built.external_attr >> 16 & 0o111 == 0o111
             assert content.read(built)[:4] == b"\x7fELF"
         assert "byleave/sandbox/native/launcher.c" in content.namelist()
+
+
+def shared_of(content: zipfile.ZipFile) -> dict[str, str]:
+    marked = ".data/data/share/"
+    return {name.partition(marked)[2]: content.read(name).decode() for name in content.namelist() if marked in name}
+
+
+@needs_compiler
+def test_a_wheel_has_manual_pages_of_every_command_and_completions_of_three_shells(native: Path) -> None:
+    with zipfile.ZipFile(native) as content:
+        shared = shared_of(content)
+    pages = {f"man/man1/byleave-{command.name}.1" for command in COMMANDS.subcommands}
+    completions = {
+        "bash-completion/completions/byleave",
+        "zsh/site-functions/_byleave",
+        "fish/vendor_completions.d/byleave.fish",
+    }
+    assert set(shared) == {"man/man1/byleave.1", *pages, *completions}
+    assert shared["zsh/site-functions/_byleave"].startswith("#compdef byleave\n")
+    assert "byleave\\-run(1)" in shared["man/man1/byleave.1"]
+
+
+@needs_compiler
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_manual_pages_are_formatted_without_a_warning(native: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(native) as content:
+        pages = [text for name, text in shared_of(content).items() if name.startswith("man/")]
+    for number, text in enumerate(pages):
+        (tmp_path / f"{number}.1").write_text(text)
+    words = ["groff", "-ww", "-z", "-man", "-Tutf8", *map(str, sorted(tmp_path.iterdir()))]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr == ""
+
+
+@needs_compiler
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_loads_the_completion_from_a_directory_of_functions_and_offers_at_the_first_key(
+    native: Path, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(native) as content:
+        (tmp_path / "_byleave").write_text(shared_of(content)["zsh/site-functions/_byleave"])
+    # What zsh offers is seen through `compadd`, which its completion functions call with the matches.
+    script = """
+        fpath=($PWD $fpath)
+        autoload -Uz compinit && compinit -u -d $PWD/.dump
+        compadd() { print -rl -- "${(@)argv}" }
+        words=(byleave se); CURRENT=2; PREFIX=se; SUFFIX=
+        $_comps[byleave] 2>&1
+    """
+    done = subprocess.run(
+        [shutil.which("zsh") or "", "-f", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert {"service", "setup"} <= set(done.stdout.split()), done.stderr
+
+
+@needs_compiler
+def test_a_wheel_says_what_it_is_made_of(native: Path) -> None:
+    with zipfile.ZipFile(native) as content:
+        (name,) = (name for name in content.namelist() if "/sboms/" in name)
+        document = json.loads(content.read(name))
+        parts = {part["name"]: part for part in document["components"]}
+        for built in (launcher_name(LEAN), launcher_name(FULL), front_name()):
+            actual = hashlib.sha256(content.read(f"byleave/sandbox/native/{built}")).hexdigest()
+            assert parts[built]["hashes"] == [{"alg": "SHA-256", "content": actual}]
+        (metadata,) = (name for name in content.namelist() if name.endswith("/METADATA"))
+        required = [line for line in content.read(metadata).decode().splitlines() if line.startswith("Requires-Dist: ")]
+    assert name.endswith(".dist-info/sboms/byleave.cdx.json")
+    assert (document["bomFormat"], document["metadata"]["component"]["version"]) == ("CycloneDX", byleave.__version__)
+    assert parts["glibc"]["version"][0] == "2"
+    needed = {line.removeprefix("Requires-Dist: ") for line in required if "extra ==" not in line}
+    noted = {part["properties"][0]["value"] for part in parts.values() if part.get("scope") == "required"}
+    assert noted == needed
+
+
+@amounts.slow
+@needs_compiler
+def test_two_builds_in_two_directories_have_the_same_bytes() -> None:
+    others = [] if find_cross_compiler("aarch64") is None else ["aarch64"]
+    words = [sys.executable, str(ROOT / "tools/reproducible.py"), "sdist", "x86_64", *others]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
+    assert (done.returncode, "different" in done.stdout) == (0, False), done.stdout
+
+
+@amounts.slow
+@pytest.mark.skipif(find_cross_compiler("aarch64") is None, reason="gcc-aarch64-linux-gnu is not installed")
+@pytest.mark.skipif(shutil.which("qemu-aarch64") is None, reason="qemu-user is not installed")
+def test_a_wheel_for_arm64_has_programs_that_run_there(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", BUILD, str(tmp_path), "with"]
+    environment = {**os.environ, "BYLEAVE_WHEEL_MACHINE": "aarch64"}
+    subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, check=True, timeout=300)
+    (found,) = tmp_path.glob("*.whl")
+    assert found.name.endswith("_aarch64.whl")
+    with zipfile.ZipFile(found) as content:
+        names = (launcher_name(LEAN, "aarch64"), launcher_name(FULL, "aarch64"), front_name("aarch64"))
+        for name in names:
+            (tmp_path / name).write_bytes(content.read(f"byleave/sandbox/native/{name}"))
+            (tmp_path / name).chmod(0o755)
+        assert not [name for name in content.namelist() if "x86_64" in name]
+    # Without a program of steps a launcher refuses; the front starts the interpreter that it is given.
+    for name in names[:2]:
+        done = subprocess.run(["qemu-aarch64", tmp_path / name], stdin=subprocess.DEVNULL, check=False, timeout=60)
+        assert done.returncode == 125
+    environment = {"BYLEAVE_SERVICE": "off", "PATH": os.defpath}
+    words = ["qemu-aarch64", str(tmp_path / names[2]), sys.executable, "-c", "print('started')"]
+    done = subprocess.run(words, env=environment, capture_output=True, check=False, timeout=60)
+    assert done.stdout == b"started\n", done.stderr
 
 
 def test_a_wheel_without_a_compiler_is_for_any_machine(tmp_path: Path) -> None:

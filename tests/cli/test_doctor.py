@@ -1,8 +1,11 @@
 """What byleave says about itself and about the policy: doctor, policy show, schema, version, help."""
 
 import json
+import os
+import platform
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -164,6 +167,23 @@ def test_the_schema_is_json(tmp_path: Path) -> None:
 
 def test_the_version_is_told() -> None:
     assert byleave("--version").out == f"byleave {package.__version__}\n"
+
+
+EXTRAS = {"jwt": "jwt", "otel": "opentelemetry", "postgres": "psycopg"}
+
+
+def test_the_version_for_programs_says_what_is_compiled_in() -> None:
+    found = json.loads(byleave("--version", "--json").out)
+    assert found == {
+        "version": package.__version__,
+        "python": {"version": platform.python_version(), "implementation": sys.implementation.name},
+        "platform": "linux",
+        "architecture": os.uname().machine,
+        "libc": found["libc"],
+        "compiled": {"launcher": found["compiled"]["launcher"], "front": found["compiled"]["front"]},
+        "extras": {name: bool(find_spec(of)) for name, of in EXTRAS.items()},
+    }
+    assert json.loads(byleave("--json", "--version").out) == found
     assert byleave("check", "--version").code == 0
 
 

@@ -1,9 +1,13 @@
 """The system call filter, run by a small interpreter of the kernel's: which call gets which answer?"""
 
+import os
+import subprocess
 from struct import unpack_from
 
 import pytest
 
+from byleave.sandbox.diagnose import traced_calls
+from byleave.sandbox.linux import seccomp
 from byleave.sandbox.linux.seccomp import (
     ALLOW,
     EACCES,
@@ -16,6 +20,7 @@ from byleave.sandbox.linux.seccomp import (
     FilterOptions,
     make_filter,
 )
+from byleave.sandbox.native import build
 
 X86, ARM = "x86_64", "aarch64"
 ARCHITECTURES = {X86: (0xC000003E, 0), ARM: (0xC00000B7, 1)}
@@ -192,3 +197,26 @@ def test_numbers_between_those_that_are_looked_at_are_allowed(machine: str) -> N
 def test_the_program_is_short() -> None:
     """The kernel checks and translates it for every program that is started."""
     assert len(make_filter(X86, PLAIN)) // 8 < 300
+
+
+@pytest.mark.parametrize(
+    ("compiler", "column"),
+    [(build.find_compiler(), {X86: 0, ARM: 1}.get(os.uname().machine)), (build.find_cross_compiler(ARM), 1)],
+    ids=["this machine", ARM],
+)
+def test_numbers_are_those_of_the_kernels_headers(compiler: str | None, column: int | None) -> None:
+    if compiler is None or column is None:
+        pytest.skip("there is no C compiler for it")
+    known: dict[str, tuple[int | None, int | None]] = {
+        **NUMBERS,
+        **seccomp.SHARED_NUMBERS,
+        **{name: call.numbers for name, call in traced_calls.CALLS.items()},
+    }
+    text = "#include <sys/syscall.h>\n" + "".join(f"@ {name} SYS_{name}\n" for name in known)
+    done = subprocess.run([compiler, "-E", "-P", "-"], input=text, capture_output=True, text=True, check=True)
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("@")]
+    named = {name: int(number) if number.isdigit() else None for _mark, name, number in rows}
+    newer = {name for name, numbers in known.items() if (numbers[column] or 0) > 450}  # than the headers of Linux 6.1
+    assert {name: numbers[column] for name, numbers in known.items() if named[name] or name not in newer} == {
+        name: number for name, number in named.items() if number or name not in newer
+    }

@@ -636,4 +636,4 @@ ROOT = CommandSpec(
         ),
     ),
 )
-VERSION = OptionSpec(("--version",), "show the version")
+VERSION = OptionSpec(("--version",), "show the version; with --json, what is compiled in and which extras there are")

@@ -69,7 +69,7 @@ def run(given: ParsedArguments) -> int:
         raise InputError(problem, hint=f"it is one of {sentence_list(SHELLS)}" if shell is None else "keep one of them")
     if shell is not None:
         say_verbose(given, [f"to have it in every shell, see `byleave completion --help` ({shell})"])
-        say(_WRITERS[shell]())
+        say(completion_script(shell).rstrip("\n"))
     else:
         for name in _names(given, what or ""):
             say(name)
@@ -261,7 +261,8 @@ def _zsh() -> str:
 # zsh completion for byleave:  source <(byleave completion zsh)
 (( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit }}
 autoload -Uz +X bashcompinit && bashcompinit
-{_bash().partition(chr(10))[2]}"""
+{_bash().partition(chr(10))[2]}
+[[ $funcstack[1] != _byleave ]] || _bash_complete -F _byleave  # as a file in $fpath, it is run to complete a word"""
 
 
 def _fish() -> str:
@@ -342,3 +343,8 @@ def _fish_text(text: str) -> str:
 
 
 _WRITERS = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+
+
+def completion_script(shell: str) -> str:
+    """Return the script of a shell, as a file; the wheel brings all of them along."""
+    return f"{_WRITERS[shell]()}\n"

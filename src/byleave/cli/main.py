@@ -61,6 +61,11 @@ def _dispatch(argv: list[str]) -> int:
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
     given = read_arguments(ROOT, (*COMMON, VERSION), argv)
+    if given.flag("version") and given.flag("json"):
+        from byleave.cli.version import version_tree  # looks at files, which the plain answer does not need
+
+        say_json(version_tree())
+        return 0
     if given.flag("version"):
         say(f"byleave {__version__}")
         return 0

@@ -6,6 +6,9 @@ commands are only slower.
     python -m byleave.sandbox.native.build                    build both launchers and the front beside their sources
     python -m byleave.sandbox.native.build --sanitize DIR     into DIR, with ASan and UBSan, for tests only
 
+A wheel for another kind of machine is made with the compiler that Debian and others name after it
+(aarch64-linux-gnu-gcc).
+
 Warnings are errors where we build (`strict`: make, the wheel, the tests), not on first use: a newer compiler may warn
 of something new, and that must not take the sandbox away from a user. A wheel that is built from source on such a
 machine has no launcher, and the first use builds it.
@@ -27,6 +30,7 @@ _OF_THE_FRONT = (*FRONT_SOURCES, "freestanding.c", "front.h", "launcher.h")
 LEAN, FULL, FRONT = "lean", "full", "front"
 NO_LAUNCHER = "launcher"  # the `step` of the error if there is none
 _COMPILERS = ("/usr/bin/cc", "/usr/bin/gcc", "/usr/bin/clang", "/usr/local/bin/cc", "/usr/local/bin/gcc")
+_CROSS = {"x86_64": "/usr/bin/x86_64-linux-gnu-gcc", "aarch64": "/usr/bin/aarch64-linux-gnu-gcc"}
 _PATIENCE = 60  # seconds that a compiler may take
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -131,14 +135,14 @@ def find_front(cache: str) -> str | None:
     return cached
 
 
-def launcher_name(kind: str = LEAN) -> str:
-    """Return the file name of the launcher that belongs to these sources and this kind of machine."""
-    return f"launcher-{kind}-{os.uname().machine}-{_digest((*SOURCES, *LEAN_SOURCES, *HEADERS))}"
+def launcher_name(kind: str = LEAN, machine: str = "") -> str:
+    """Return the file name of the launcher that belongs to these sources and this, or another, kind of machine."""
+    return f"launcher-{kind}-{machine or os.uname().machine}-{_digest((*SOURCES, *LEAN_SOURCES, *HEADERS))}"
 
 
-def front_name() -> str:
-    """Return the file name of the front for this kind of machine; `policy.dirs.own_front` looks for the same."""
-    return f"{FRONT}-{os.uname().machine}"
+def front_name(machine: str = "") -> str:
+    """Return the file name of the front for a kind of machine; `policy.dirs.own_front` looks for that of this one."""
+    return f"{FRONT}-{machine or os.uname().machine}"
 
 
 def _is_current_front(path: str) -> bool:
@@ -153,6 +157,12 @@ def _digest(sources: tuple[str, ...]) -> str:
 def find_compiler() -> str | None:
     """Return a C compiler of the system; never one that PATH merely names."""
     return next((path for path in _COMPILERS if os.access(path, os.X_OK)), None)
+
+
+def find_cross_compiler(machine: str) -> str | None:
+    """Return a C compiler for another kind of machine; None where there is none."""
+    path = _CROSS.get(machine, "")
+    return path if os.access(path, os.X_OK) else None
 
 
 def build(compiler: str, target: str, kind: str = LEAN, *, strict: bool = False) -> None:
@@ -196,14 +206,14 @@ def compile_launcher(
     return ""
 
 
-def build_with_package(directory: str = _HERE) -> list[str]:
+def build_with_package(directory: str = _HERE, machine: str = "") -> list[str]:
     """Build both launchers and the front beside their sources, for every user of this machine; return what was made.
 
-    Nothing is made where there is no compiler. Those of other sources are removed.
+    Nothing is made where there is no compiler. Those of other sources are removed. With `machine`, for that kind.
     """
-    compiler = find_compiler()
+    compiler = find_cross_compiler(machine) if machine else find_compiler()
     made = []
-    current = _names()
+    current = _names(machine)
     for name in os.listdir(directory):
         if name.startswith(("launcher-", "front-")) and name not in current.values():
             os.unlink(os.path.join(directory, name))
@@ -234,8 +244,9 @@ def build_sanitized(directory: str, kinds: tuple[str, ...] = (LEAN, FULL, FRONT)
     return ""
 
 
-def _names() -> dict[str, str]:
-    return {LEAN: launcher_name(LEAN), FULL: launcher_name(FULL), FRONT: front_name()}
+def _names(machine: str = "") -> dict[str, str]:
+    of = (machine,) if machine else ()
+    return {LEAN: launcher_name(LEAN, *of), FULL: launcher_name(FULL, *of), FRONT: front_name(*of)}
 
 
 def _read(path: str) -> bytes:
