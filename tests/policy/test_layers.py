@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import byleave
+from amounts import of
 from byleave.errors import ConfigErrors, InputError, StateError
 from byleave.policy.dirs import HELD_MODE, UserDirs, find_homes, find_root
 from byleave.policy.layers import LARGEST_PROJECT_FILE
@@ -675,8 +676,8 @@ def test_what_others_can_write_to_is_no_configuration_of_the_user(layer: str, wh
 
 
 @pytest.mark.long
-def test_a_hundred_thousand_rules_are_read_in_bounded_time(scene: Scene) -> None:
-    rules = "".join(fs(f"dir{number % 100}/file{number}", "read") for number in range(100_000))
+def test_very_many_rules_are_read_in_bounded_time(scene: Scene) -> None:
+    rules = "".join(fs(f"dir{number % 100}/file{number}", "read") for number in range(of(100_000, 20_000)))
     scene.say("project", TOOL + rules)
     scene.trust()
     started = time.process_time()
@@ -687,8 +688,8 @@ def test_a_hundred_thousand_rules_are_read_in_bounded_time(scene: Scene) -> None
 
 
 @pytest.mark.long
-def test_a_hundred_thousand_wrong_rules_are_told_in_bounded_time(scene: Scene) -> None:
-    rules = "".join(fs(f"../{number}", "read") for number in range(100_000))
+def test_very_many_wrong_rules_are_told_in_bounded_time(scene: Scene) -> None:
+    rules = "".join(fs(f"../{number}", "read") for number in range(of(100_000, 20_000)))
     scene.say("user", TOOL + rules)
     started = time.process_time()
     said = told(scene)

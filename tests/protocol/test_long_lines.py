@@ -88,7 +88,7 @@ def cost(door: str, value: str, size: int, root: Path) -> tuple[float, float]:
 @pytest.mark.parametrize("value", ["text", "empty lists"])
 @pytest.mark.parametrize("door", DOORS)
 def test_a_long_line_costs_at_most_ten_times_its_size(door: str, value: str, tmp_path: Path) -> None:
-    memory, _took = cost(door, value, 24 * MEGABYTE, tmp_path)
+    memory, _took = cost(door, value, amounts.of(24, 8) * MEGABYTE, tmp_path)
     assert memory < 10
 
 

@@ -221,7 +221,7 @@ os.write(1, b"kept")
 
 def test_a_writer_that_is_killed_at_any_step_leaves_the_old_or_the_new_and_never_less(home: Path) -> None:
     opened(home).approve_mount("old", "/old", now=NOW)
-    for step in range(1, 100):
+    for step in range(1, 200, amounts.of(1, 3)):
         opened(home).forget_mount("new")
         argv = [sys.executable, "-c", DIE, str(home), str(step)]
         done = subprocess.run(argv, capture_output=True, check=False, timeout=60)

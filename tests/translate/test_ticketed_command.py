@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amounts import some
 from byleave.translate.ticketed_command import fits, ticket_in, ticketed_text
 
 TICKET = "0123456789abcdef" * 2
@@ -46,8 +47,7 @@ def program(place: Path, code: int = 0) -> Path:
     return path
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("text", ODD)
+@pytest.mark.parametrize(("text", "shell"), some([(text, shell) for text in ODD for shell in SHELLS], every=2))
 def test_every_shell_starts_byleave_with_the_very_text(shell: str, text: str, tmp_path: Path) -> None:
     made = ticketed_text([str(program(tmp_path))], TICKET, ["--root", "/a b"], text)
     assert subprocess.run([shell, "-c", made], check=False).returncode == 0

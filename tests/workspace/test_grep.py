@@ -256,7 +256,7 @@ PATTERNS = [
 def test_both_ways_find_the_same_in_a_tree_of_oddities(both: Scene, context: int) -> None:
     clear(both.root)
     plant(both.root, TREE)
-    for pattern in amounts.some(PATTERNS, every=2, first=1 if context else 0):
+    for pattern in amounts.some(PATTERNS, every=4, first=1 if context else 0):
         both.both(Query(pattern, context=context), everything)
     assert "late.bin" not in paths(both.both(Query("foo"), everything))
 
