@@ -8,9 +8,10 @@ import pytest
 
 from byleave.shell.knowledge import generate_program_options, program_options_table
 from byleave.shell.knowledge.dangers import dangerous_options
+from byleave.shell.knowledge.harmless import options_of
 from byleave.shell.knowledge.option_values import harmless_assignment
-from byleave.shell.knowledge.options import has_flag, subcommand, subcommand_is_unknown
-from byleave.shell.knowledge.programs import BUILT_IN, check_keys
+from byleave.shell.knowledge.options import has_flag, scan, subcommand, subcommand_is_unknown
+from byleave.shell.knowledge.programs import BUILT_IN, ProgramFacts, check_keys, read_spec
 from byleave.shell.reader import loose_words, read_command
 
 with open(os.path.join(os.path.dirname(os.path.dirname(__file__)), "shell", "programs.toml"), "rb") as _file:
@@ -125,3 +126,48 @@ def test_a_key_that_means_nothing_is_refused() -> None:
 
 def test_loose_words_see_through_quotes_and_directories() -> None:
     assert {"sudo", "rm", "-rf"} <= loose_words("'s'udo /bin/rm \"-rf\" 'x")
+
+
+def differing(facts: ProgramFacts, text: str) -> list[str]:
+    """Return the options of a text of the notation that have one name, and of which one takes a value, another none."""
+    spec = read_spec(text)
+    takes: dict[str, set[tuple[bool, bool, bool]]] = {}
+    for group in spec.groups:
+        kind = (group[0] in spec.values, group[0] in spec.optional, group[0] in spec.joined)
+        takes.setdefault(facts.canonical[group[0]], set()).add(kind)
+    return [f"{facts.name} {name}" for name, kinds in takes.items() if len(kinds) > 1]
+
+
+def test_spellings_of_one_option_take_values_alike() -> None:
+    """`cp -bt DIR FILE` was read as `--backup=t DIR FILE`, and what was written was another file."""
+    found = []
+    for name in program_options_table.PROGRAMS:
+        for behind, text in (options_of(name) or {}).items():
+            facts = BUILT_IN.table(name)
+            for word in behind.split():
+                facts = facts and facts.with_subcommand(word)
+            found += differing(facts, text) if facts else []
+    # An allow covers none of these with what may be a value behind them.
+    assert found == ["git shortlog -n", "git shortlog --committer", "uv run -s"]
+
+
+@pytest.mark.parametrize("text", ["git shortlog -n --output=x", "git shortlog -c --output=x", "uv run -s x.py"])
+def test_an_option_with_and_without_a_value_under_one_name_is_not_harmless(text: str) -> None:
+    (command,) = read_command(text).commands
+    assert dangerous_options(command) != ()
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("cp -bt a b", ["-b", "-t"]),
+        ("cp -urT a b", ["-u", "-r", "-T"]),
+        ("mv -bT a b", ["-b", "-T"]),
+        ("sort -co a b", ["-c", "-o"]),
+        ("diff -ur a b", ["-u", "-r"]),
+        ("diff -U3 a b", ["-U"]),
+    ],
+)
+def test_letters_behind_a_letter_without_a_value_are_options(text: str, given: list[str]) -> None:
+    (command,) = read_command(text).commands
+    assert [each.name for each in scan(command).given] == given

@@ -105,6 +105,8 @@ def _move(names: NamedFiles) -> Iterator[PossibleFile]:
     words = names.words if names.value("-t", "--target-directory") else names.words[:-1]
     for word in words:
         yield from names.role(word, "read", tree=True)
+    if names_given(names, "-T", "--no-target-directory"):  # with a backup, it takes the place of a whole directory
+        yield from [PossibleFile(word.text, WRITE, tree=True) for word in names.words[-1:]]
 
 
 def _link(names: NamedFiles) -> Iterator[PossibleFile]:
