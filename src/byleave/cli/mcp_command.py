@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 _ENDED_BY_SIGNAL = 128
 _TURN = 0.001  # seconds that the loop waits for a thread that records definitions; five times as long by default
+_YOUNG = 10_000  # values that are made and not dropped before the next collection; 700 by default
 
 
 def run(given: ParsedArguments) -> int:
@@ -174,6 +175,7 @@ async def _serve(
         gateway.start()
         gc.collect()
         gc.freeze()  # what is there by now stays: no collection has to look at it while clients wait
+        gc.set_threshold(_YOUNG)  # a call makes and drops hundreds of values, and hardly any cycle
         address = given.one("http")
         work = _over_stdio(given, gateway) if address is None else _over_http(gateway, address, log, place)
         return await _until_stopped(work)

@@ -79,7 +79,7 @@ class ArgumentTest(Record):
         ):  # no arguments at all, or ones that are read as something else
             return False if granting else None
         expected = self.value if self.test == "equals" and not granting else MISSING
-        walk = _Walk(_steps(self.pointer), schema, granting=granting, expected=expected)
+        walk = _Walk(_steps_of(self.pointer), schema, granting=granting, expected=expected)
         answers = [self._heard(value, grade, granting=granting) for value, grade in walk.values(arguments)]
         if granting:
             return bool(answers) and all(answers)
@@ -157,8 +157,18 @@ def pointer_problem(pointer: str) -> str | None:
     return None
 
 
-def _steps(pointer: str) -> list[str]:
-    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+_known_steps: dict[str, tuple[str, ...]] = {}  # of the pointers of rules
+_MOST_POINTERS = 1024
+
+
+def _steps_of(pointer: str) -> tuple[str, ...]:
+    known = _known_steps.get(pointer)
+    if known is None:
+        if len(_known_steps) >= _MOST_POINTERS:
+            _known_steps.clear()
+        steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+        known = _known_steps[pointer] = tuple(steps)
+    return known
 
 
 class _Walk:
@@ -167,7 +177,7 @@ class _Walk:
     A list on the way stands for each of its elements. Nothing calls itself: a call may nest deeper than Python does.
     """
 
-    def __init__(self, steps: list[str], schema: InputSchema | None, *, granting: bool, expected: Any) -> None:
+    def __init__(self, steps: tuple[str, ...], schema: InputSchema | None, *, granting: bool, expected: Any) -> None:
         self._steps = steps
         self._expected = expected  # the very value that a rule refuses, if it refuses one
         self._schema = schema

@@ -597,7 +597,7 @@ class Guard:
     def record_effect(self, evaluation: Evaluation, took: float, outcome: str, *, staged: bool = False) -> None:
         """Record what was done. Where that fails, a warning says so: the effect cannot be taken back.
 
-        With `staged`, the record is written with others, at the latest in the next turn of the event loop.
+        With `staged`, the record is written with others, at the latest in some milliseconds.
         """
         self._recorder.effect(evaluation, took, outcome, staged=staged)
 

@@ -97,6 +97,7 @@ class WithRunModes:
     def __init__(self, policy: LivePolicy, *, by_hand: bool) -> None:
         self._policy = policy
         self._by_hand = by_hand
+        self.root, self.could_call = policy.root, policy.could_call  # asked for with every call
         self.edited: Mapping[str, Any] | None = None  # the very arguments that the user has just edited
 
     def __getattr__(self, name: str) -> Any:

@@ -52,6 +52,19 @@ async def keep(log: AuditLog, number: int) -> int:
     return await log.stage(fields(number)).kept()
 
 
+def unkept(error: StateError) -> None:
+    """Be what hears that an outcome was not kept: here, all are."""
+    raise AssertionError(str(error))
+
+
+async def written(writes: list[int], count: int) -> None:
+    """Wait for so many writes, which happen by a timer."""
+    for _ in range(5000):
+        if len(writes) >= count:
+            return
+        await asyncio.sleep(0.001)
+
+
 def paths(room: Room) -> list[str]:
     return [each.tree["action"]["path"] for each in room.log().texts(0) if "action" in each.tree]
 
@@ -92,6 +105,52 @@ def test_what_no_caller_waits_for_is_written_in_the_next_turn(room: Room) -> Non
         assert b'"sequence":1,' in room.file("journal").read_bytes()
 
     staging(room, scene)
+
+
+def test_outcomes_are_written_with_the_next_decision_and_in_their_order(room: Room, writes: list[int]) -> None:
+    async def scene(log: AuditLog) -> None:
+        for number in range(0, 10, 2):
+            await keep(log, number)
+            log.stage(fields(number + 1), unkept)
+
+    log = staging(room, scene)
+    log.close()
+    assert writes == [1, 2, 2, 2, 2, 1]
+    assert paths(room) == [fields(number)["action"]["path"] for number in range(10)]
+    assert_whole(room, 10)
+
+
+def test_an_outcome_after_which_nothing_is_decided_is_written_in_a_moment(room: Room, writes: list[int]) -> None:
+    async def scene(log: AuditLog) -> None:
+        for number in range(3):
+            log.stage(fields(number), unkept)
+            await asyncio.sleep(0)
+        assert writes == []
+        await written(writes, 1)
+        log.stage(fields(3), unkept)
+        await written(writes, 2)
+
+    staging(room, scene)
+    assert writes == [3, 1]
+    assert_whole(room, 4)
+
+
+def test_an_outcome_left_by_a_loop_that_ended_is_written_by_the_next(room: Room, writes: list[int]) -> None:
+    log = room.log()
+
+    async def scene(number: int) -> None:
+        log.stage(fields(number), unkept)
+
+    async def last() -> None:
+        await scene(2)
+        await written(writes, 1)
+
+    for number in range(2):
+        asyncio.run(scene(number))
+    assert writes == []
+    asyncio.run(last())
+    assert writes == [3]
+    assert_whole(room, 3)
 
 
 def test_what_is_appended_comes_behind_what_was_staged(room: Room, writes: list[int]) -> None:

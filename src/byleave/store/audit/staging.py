@@ -2,9 +2,9 @@
 
 A process with an event loop has many calls under way. Each stages the record of its decision, and waits until it is
 kept before anything acts on it (`StagedRecord.kept`). All that are staged in one turn of the loop share a write, in the
-order in which they were staged. What no caller waits for, the record of an outcome, is written with them, at the latest
-in the next turn. A record that is waited for alone, as in the turn before it, is written at once: a turn more would
-cost its caller more than the write.
+order in which they were staged. What no caller waits for, the record of an outcome, is written with the next ones, at
+the latest after 5 milliseconds. A record that is waited for alone, as in the turn before it, is written at once: a turn
+more would cost its caller more than the write.
 
 Only the thread of the loop stages. Where a write fails, none of its records is kept, and every caller that waits for
 one of them learns so.
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from byleave.store.audit.journal import AuditJournal
+
+
+_SOON = 0.005  # seconds that a record waits for others which no caller waits for
 
 
 class StagedRecord:
@@ -63,6 +66,7 @@ class StagedRecords:
         self._staged: list[StagedRecord] = []
         self._thread = 0  # whose event loop stages
         self._due: AbstractEventLoop | None = None  # whose next turn writes
+        self._soon: AbstractEventLoop | None = None  # which writes in a moment
         self._waits = self._waited = 0  # how many callers have waited for records, in this turn and the one before
         leave_after_fork(self)
 
@@ -77,9 +81,12 @@ class StagedRecords:
             loop = get_running_loop()
         except RuntimeError:  # a task that ends after its loop: this is written with the next one, or on `close`
             loop = None
-        if loop is not None and self._due is not loop:
+        if loop is not None and self._due is not loop and on_failure is None:
             self._due, self._thread = loop, get_ident()
             loop.call_soon(self._turn)
+        elif loop is not None and self._soon is not loop and on_failure is not None:
+            self._soon, self._thread = loop, get_ident()
+            loop.call_later(_SOON, self._moment)
         staged = StagedRecord(text, self, on_failure)
         self._staged.append(staged)
         return staged
@@ -106,6 +113,11 @@ class StagedRecords:
         self._waits, self._waited = 0, self._waits
         self.write()
 
+    def _moment(self) -> None:
+        """Write what no caller waits for, and was not written with other records."""
+        self._soon = None
+        self.write()
+
     def write(self) -> None:
         """Write everything that is staged, in one write, and wake those who wait for it."""
         taken, self._staged = self._staged, []
@@ -128,7 +140,7 @@ class StagedRecords:
 
     def leave_to_parent(self) -> None:
         """After a fork: the parent writes what it has staged."""
-        self._staged, self._due = [], None
+        self._staged, self._due, self._soon = [], None, None
 
 
 def _failed(problem: object) -> StateError:
