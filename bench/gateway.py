@@ -7,6 +7,7 @@ FastMCP's proxy takes part where this Python has the package, or where BYLEAVE_B
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import statistics
@@ -21,13 +22,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from gateway_parties import GREETING, LARGE, Client, connect
+from gateway_parties import ECHO_BYTES, GREETING, LARGE, Client, connect
 
 CLIENTS = (1, 16, 64)
 RULES = (1, 100, 10_000)
 SESSIONS = 100
 LISTED = 10_000  # tools, of one server or of many
 SERVERS = (1, 40)
+FLEET = 100  # servers with a hundred tools each
 PROCESSES = 10  # sessions that have a server's process each
 ROUNDS = 4
 SLICE = 0.3  # seconds of one round
@@ -59,7 +61,7 @@ def mcp_figures(*, quick: bool = False) -> Rows:
     """Yield what was measured, the figure, and how it compares. Quick: only that everything can be measured."""
     with tempfile.TemporaryDirectory() as scratch, Program([sys.executable, PARTIES, "serve"]) as server:
         place = Path(scratch).resolve()
-        for part in (calls, large_results, many_rules, long_lists, over_pipes, memory):
+        for part in (calls, large_results, many_rules, long_lists, many_servers, over_pipes, memory):
             yield from part(place, server.port, quick=quick)
 
 
@@ -353,6 +355,73 @@ async def listed(
     for client in (lister, caller, far):
         client.transport.abort()
     return first, median(times[0]), median(times[1]), alone, meanwhile
+
+
+def many_servers(place: Path, _port: int, *, quick: bool) -> Rows:
+    """Yield what a start among many servers takes, the first list of all their tools, and another start later."""
+    most = 8 if quick else FLEET
+    serve = [sys.executable, PARTIES, "serve", "98"]
+    with Program(serve) as one, Program(serve) as other:  # more than 64 connections to one are not kept
+        ports = one.port, other.port
+        taken = [(count, started_with(place, ports, count)) for count in (most // 4, most // 2, most)]
+    for at, what in enumerate(STARTED):
+        figures = [each[at] for _count, each in taken]
+        unit, scale = ("MB", 1e-6) if what.startswith("memory") else ("ms", 1e3)
+        shown = ", ".join(
+            f"{count}: {figure * scale:,.0f}" for (count, _all), figure in zip(taken, figures, strict=True)
+        )
+        note = f"{figures[-1] / figures[0]:.1f}x of a quarter of them ({shown})"
+        yield f"{most} servers, {most * 100:,} tools: {what}", f"{figures[-1] * scale:,.0f} {unit}", note
+
+
+STARTED = (
+    "start, to the address (computed)",
+    "first list of all (computed)",
+    "the same, by the clock",
+    "first call (computed)",
+    "another list (computed)",
+    "start again (computed)",
+    "its first list (computed)",
+    "memory",
+)
+
+
+def started_with(place: Path, ports: tuple[int, int], count: int) -> tuple[float, ...]:
+    """Return what each of these took with so many servers."""
+    policy = "".join(f'[servers.far{n}]\nurl = "http://127.0.0.1:{ports[n % 2]}/mcp"\n' for n in range(count))
+    digest = sha256(TOKEN.encode()).hexdigest()
+    policy += f'[agents.bench]\ntoken = "sha256:{digest}"\nallow.servers = ["*"]\n'
+    argv = gateway_argv(place, policy, "--http", "127.0.0.1:0")
+    with started(argv) as ours:
+        start = ours.computed
+        first, clock, call, again = asyncio.run(first_answers(ours))
+        memory = ours.memory
+    with started(argv) as ours:
+        restart = ours.computed
+        relist = asyncio.run(first_answers(ours))[0]
+    return start, first, clock, call, again, restart, relist, float(memory)
+
+
+def started(argv: list[str]) -> Program:
+    program = Program(argv, says_on_errors=True)
+    program.tool, program.token = "far0__echo", TOKEN
+    return program
+
+
+async def first_answers(ours: Way) -> tuple[float, float, float, float]:
+    """Return what the first list of tools took, computed and by the clock; then a call, and another list."""
+    marks, began = [ours.computed], time.perf_counter()
+    (client,) = await ours.clients(1)
+    clock = time.perf_counter() - began
+    marks.append(ours.computed)
+    assert ECHO_BYTES in await client.send(client.call(client.tool))
+    for _ in range(5):
+        marks.append(ours.computed)
+        await client.tools()
+    marks.append(ours.computed)
+    client.transport.abort()
+    first, call, *again = (after - before for before, after in itertools.pairwise(marks))
+    return first, clock, call, min(again)
 
 
 async def lists(client: Client, seconds: float) -> None:
