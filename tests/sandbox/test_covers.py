@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from byleave import compile_policy
 from byleave.errors import SandboxError
 from byleave.policy.load import Workspace
 from byleave.sandbox.confinement import Confinement, SandboxOptions
+from byleave.sandbox.host import base_view
 from byleave.sandbox.plan import closed_files
-from byleave.sandbox.plan.plan import SandboxPlan
+from byleave.sandbox.plan.build import make_plan
+from byleave.sandbox.plan.plan import PlanRequest, SandboxPlan
 from byleave.sandbox.sandbox import ToolSandbox
 from command import COMMAND, Done, byleave, environment
 from sandbox.machine import needs_sandbox
@@ -252,3 +255,18 @@ def test_a_rule_about_one_agent_covers_for_that_agent(root: Path) -> None:
     rules: list[dict[str, object]] = [{"deny": {"all": [{"agent": "claude"}, {"path": "**/.env"}]}}]
     plans = [plan_for(root, rules, agent) for agent in ("claude", "codex")]
     assert ["read" in plan.at(f"{root}/app/.env").capabilities for plan in plans] == [False, True]  # type: ignore[union-attr]
+
+
+def test_own_files_in_a_place_that_is_covered_get_no_cover_of_their_own(root: Path, tmp_path: Path) -> None:
+    """A cover in a cover has no place: nothing started with a policy in /etc/byleave."""
+    shown = tmp_path / "shown"
+    own, opened = shown / "own", shown / "own" / "cache" / "server"
+    opened.mkdir(parents=True)
+    (own / "gateway.toml").write_text("")
+    (opened / "state").mkdir()
+    policy = compile_policy({"tools": {"t": {"source": "local"}}}, root=str(root)).compiled.policy
+    places = tuple(map(str, (own / "gateway.toml", opened / "state", own, own / "cache")))
+    request = PlanRequest("t", str(root), "", places, read=(str(shown),), write=(str(opened),))
+    plan, _seen = make_plan(policy, request, base_view(), None, "/usr/bin")
+    found = [place.path for place in plan.places if place.path.startswith(str(shown)) and not place.capabilities]
+    assert found == [str(own), str(opened / "state")]

@@ -418,14 +418,25 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _own(request: PlanRequest, places: Sequence[PathGrant]) -> Iterator[PathGrant]:
-    """Yield byleave's own places, covered wherever something would show them. Files of the workspace have rules."""
-    for path in request.own_places:
+    """Yield byleave's own places, covered wherever something would show them. Files of the workspace have rules.
+
+    What lies in a place that is covered needs no cover, and has no place where one could be put: a policy in
+    /etc/byleave, which is covered as a whole.
+    """
+    around = [place for place in places if place.kind != PRIVATE]
+    for path in sorted(request.own_places, key=len):
         kind = host.look(path)
         inside = is_under(path, request.root)
         if kind not in (DIRECTORY, FILE) or (inside and kind == FILE):
             continue
-        if any(is_under(path, place.path) for place in places if place.kind != PRIVATE):
-            yield PathGrant(path, NOTHING, kind, "byleave's own files")
+        nearest = max((place for place in around if is_under(path, place.path)), key=_depth, default=None)
+        if nearest is not None and (nearest.capabilities or nearest.path == path):
+            around.append(PathGrant(path, NOTHING, kind, "byleave's own files"))
+            yield around[-1]
+
+
+def _depth(place: PathGrant) -> int:
+    return len(place.path)
 
 
 def _network(access: Access) -> str:
