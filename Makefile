@@ -102,6 +102,10 @@ lock: $(READY) ## take the newest versions of what development needs into the lo
 		--extra dev --extra jwt --extra otel --extra postgres --output-file requirements-dev.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--extra docs --output-file requirements-docs.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--constraint requirements-dev.lock --extra jwt --extra otel --extra postgres --output-file deploy/requirements.lock pyproject.toml
+	echo hatchling | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--constraint requirements-dev.lock --output-file deploy/build.lock -
 
 # Beside its sources, as a wheel has it: otherwise every test builds it into a home of its own.
 launcher: $(READY) ## build the launcher of the sandbox

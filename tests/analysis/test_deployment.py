@@ -17,7 +17,7 @@ from byleave.analysis.deployment import (
     is_local,
 )
 from byleave.analysis.findings import SEVERITIES
-from byleave.policy.gateway_settings import GatewaySettings, JwtSettings, TelemetrySettings
+from byleave.policy.gateway_settings import CallLimit, GatewaySettings, JwtSettings, TelemetrySettings
 
 ISSUER = JwtSettings("https://id.example.com", ("https://mcp.example.com/mcp",))
 SETTINGS = GatewaySettings(
@@ -136,6 +136,7 @@ FINE = [
     facts(settings=structs.replace(SETTINGS, trusted_proxies=()), address="127.0.0.1"),
     settings(trusted_proxies=(ip_network("10.0.0.0/8"), ip_network("fd00::/8"))),
     settings(telemetry=TelemetrySettings("http://127.0.0.1:4318")),
+    settings(rate=None, limits=(CallLimit(rate=60),)),
     store(hosts=("/var/run/postgresql", "localhost"), sslmode="prefer"),
     store(key_file=structs.replace(KEY, owner=0, mode=0o440)),
     host(is_synchronized=None),

@@ -70,7 +70,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "no_public_url": (WARNING, "write [gateway] public_url: clients find the issuer by it"),
     "issuer_plain": (WARNING, "reach the issuer by https"),
     "telemetry_plain": (WARNING, "send telemetry by https, or to a collector on this machine"),
-    "no_rate": (WARNING, "write [gateway] rate, calls a minute of one agent"),
+    "no_rate": (WARNING, "write [gateway] rate, calls a minute of one agent, or [[gateway.limits]]"),
     "short_audit": (WARNING, f"keep records for {_FEW_DAYS} days or more: [audit] keep_days"),
     "pins_off": (WARNING, "remove [gateway] pin_tools = false"),
     "store_unverified": (WARNING, "use sslmode=verify-full, with sslrootcert"),
@@ -251,7 +251,7 @@ def _wires(facts: DeploymentFacts) -> Iterator[DeploymentFinding]:
 
 def _limits(facts: DeploymentFacts) -> Iterator[DeploymentFinding]:
     settings, days = facts.settings, facts.audit.get("keep_days")
-    if settings.rate is None:
+    if settings.rate is None and not any(limit.rate for limit in settings.limits):
         yield DeploymentFinding(
             "no_rate", "one agent may call as often as it can, and take the servers from all others"
         )
