@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from byleave.gateway.interfaces import Caller
+from byleave.gateway.replica_directory import StaticDirectory, new_name
 from byleave.gateway.replica_envelope import (
     ENVELOPE,
     MAC,
@@ -18,7 +19,7 @@ from byleave.gateway.replica_envelope import (
     new_nonce,
     pack,
 )
-from byleave.gateway.replicas import HELLO, PASS, Replicas, StaticDirectory, new_name
+from byleave.gateway.replicas import HELLO, PASS, Replicas
 from byleave.net.peers import PeerAddress
 from byleave.store.postgres.signed_documents import StoreKey
 from fakes.mcp_front import Client, Scene, Settings, run, scene, until

@@ -448,6 +448,11 @@ ROOT = CommandSpec(
                 OptionSpec(("--stdio",), "serve one client on standard input and output (the default)"),
                 OptionSpec(("--http",), "serve clients over HTTP at /mcp, until stopped", "HOST:PORT"),
                 OptionSpec(("--workers",), "with --http: serve by so many processes (default: 1)", "N"),
+                OptionSpec(
+                    ("--peers",),
+                    "with a shared store: where other replicas reach this one (default: the host of --http, any port)",
+                    "HOST:PORT",
+                ),
                 OptionSpec(("--check",), "start every server once, list what each agent can see, and exit"),
                 OptionSpec(("--deploy",), "with --check: list what is unsafe where several people share the gateway"),
                 OptionSpec(("--agent",), "with --stdio: the agent that calls (default: BYLEAVE_AGENT)", "AGENT"),

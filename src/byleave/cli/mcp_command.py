@@ -34,13 +34,15 @@ from byleave.gateway.interfaces import Caller, DownError
 from byleave.gateway.local_tools import CallerAsker
 from byleave.gateway.log_lines import JSON, Log
 from byleave.gateway.pins import HAS_CHANGED, hidden_characters, named_characters, rows
-from byleave.gateway.replicas import Replicas, StaticDirectory
+from byleave.gateway.replica_directory import SharedDirectory, StaticDirectory, new_name
+from byleave.gateway.replicas import Replicas
 from byleave.gateway.server_info import WELCOME_TIME
 from byleave.gateway.server_listing import KINDS
 from byleave.gateway.spawn import BEHIND
 from byleave.gateway.stdio_front import serve_stdio
 from byleave.gateway.telemetry_plan import plan_telemetry
 from byleave.guard.open_guard import guard_for
+from byleave.net.peers import PeerAddress
 from byleave.store.tool_definitions import INSTRUCTIONS
 from byleave.text import quoted, shown, shown_lines
 from byleave.toolhost.authorize import WithRunModes
@@ -92,6 +94,8 @@ def _refuse_misuse(given: ParsedArguments) -> None:
         raise InputError("--agent names the one client on standard input", hint=hint)
     if given.one("agent") == "":
         raise InputError("the name of the agent is empty", hint="write --agent NAME, or leave it out")
+    if given.one("peers") is not None and given.one("http") is None:
+        raise InputError("--peers is for gateways over HTTP", hint="add --http HOST:PORT, or leave --peers out")
     if given.one("workers") is not None and given.one("http") is None:
         hint = "one client on standard input is served by one process; add --http HOST:PORT, or leave --workers out"
         raise InputError("--workers is for clients over HTTP", hint=hint)
@@ -177,7 +181,7 @@ async def _serve(
         gc.freeze()  # what is there by now stays: no collection has to look at it while clients wait
         gc.set_threshold(_YOUNG)  # a call makes and drops hundreds of values, and hardly any cycle
         address = given.one("http")
-        work = _over_stdio(given, gateway) if address is None else _over_http(gateway, address, log, place)
+        work = _over_stdio(given, gateway) if address is None else _over_http(given, gateway, log, place)
         return await _until_stopped(work)
     finally:
         await gateway.close()
@@ -223,15 +227,32 @@ async def _over_stdio(given: ParsedArguments, gateway: Gateway) -> int:
     return 0
 
 
-async def _over_http(gateway: Gateway, address: str, log: Log, place: WorkerPlace | None) -> int:
-    host, port = _host_and_port(address)
-    replicas = None
-    if place is not None:
-        port, gateway.context.replica = place.port, place.name
-        if gateway.context.shared is None:
-            gateway.context.counter = place.counter
+def _replicas(given: ParsedArguments, gateway: Gateway, host: str, place: WorkerPlace | None) -> Replicas | None:
+    """Return the other processes of this gateway: those on the same store, else the other workers; None without."""
+    shared, peers = gateway.context.shared, given.one("peers")
+    if shared is None and peers is not None:
+        raise InputError("--peers is for gateways that share a store", hint="see [store] url in docs/fleet.md")
+    if shared is not None:
+        own, holder = (new_name(), new_name()) if place is None else (place.name, place.holder)
+        where, port = (host, 0) if peers is None else _host_and_port(peers)
+        port += 0 if place is None or not port else place.number  # each worker has one of its own
+        at = PeerAddress("127.0.0.1" if where.lower() == "localhost" else where, port)
+        replicas = Replicas(own, shared.replica_key, SharedDirectory(shared.replicas, holder), at, gateway.note)
+    elif place is not None:
         replicas = Replicas(place.name, place.key, StaticDirectory(place.places), place.places[place.name])
-        replicas.siblings = tuple(name for name in place.places if name != place.name)
+        gateway.context.counter = place.counter
+    else:
+        return None
+    gateway.context.replica = replicas.own
+    if place is not None:
+        replicas.siblings = tuple([name for name in place.places if name != place.name])
+    return replicas
+
+
+async def _over_http(given: ParsedArguments, gateway: Gateway, log: Log, place: WorkerPlace | None) -> int:
+    host, port = _host_and_port(given.one("http") or "")
+    replicas = _replicas(given, gateway, host, place)
+    port = port if place is None else place.port
     access_log, settings = None, gateway.settings
     if settings.access_log or settings.log_format == JSON or gateway.context.tracer is not None:
         access_log = AccessLog(log, where=settings.access_log, paths=ROUTES, knows=gateway.metrics.knows)

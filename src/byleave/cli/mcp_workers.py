@@ -24,7 +24,7 @@ from msgspec import Struct
 from byleave.acp.supervisor import die_with_parent
 from byleave.errors import InputError
 from byleave.gateway.limits import Backoff
-from byleave.gateway.replicas import new_name
+from byleave.gateway.replica_directory import new_name
 from byleave.gateway.worker_rates import WorkerCounter, WorkerRates
 from byleave.net.peers import PeerAddress
 from byleave.store.postgres.signed_documents import StoreKey
@@ -42,7 +42,9 @@ _ENDED_BY_SIGNAL = 128
 class WorkerPlace(Struct, frozen=True):
     """What one worker is given by the parent. `places` are those of all workers, by name."""
 
+    number: int
     name: str
+    holder: str  # a secret of the parent, by which a new worker may have the name of one that ended
     key: StoreKey
     places: dict[str, PeerAddress]
     port: int
@@ -68,8 +70,9 @@ def read_count(text: str) -> int:
 class _Slot:
     """One worker, or the wait for the next one."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.name = new_name()
         self.pid = 0
         self.backoff = Backoff()
         self.instead_of = ""
@@ -82,8 +85,9 @@ class Workers:
         """Hold the ports; an InputError if the address cannot be had."""
         self._held = hold_port(host, port)
         self._peers = [hold_port("127.0.0.1", 0) for _ in range(count)]
-        self._slots = [_Slot(new_name()) for _ in range(count)]
+        self._slots = [_Slot(number) for number in range(count)]
         self._key = StoreKey(secrets.token_bytes(32))
+        self._holder = secrets.token_hex(16)
         self._rates = WorkerRates()
         self._first = -1  # where the first worker says that it listens
         self._port: int = self._held.getsockname()[1]
@@ -127,11 +131,13 @@ class Workers:
             held.close()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return WorkerPlace(
+            slot.number,
             slot.name,
+            self._holder,
             self._key,
             self._places,
             self._port,
-            WorkerCounter(self._rates, self._slots.index(slot)),
+            WorkerCounter(self._rates, slot.number),
             writing,
             is_first,
             slot.instead_of,

@@ -355,6 +355,7 @@ class HttpFront:
                 f"cannot listen for other replicas on {at.host}:{at.port}: {os.strerror(problem.errno or 0)}",
                 hint="choose another address or port",
             ) from None
+        await self._replicas.announce(self.replica_addresses[0])
 
     async def close(self, *, grace: float = 5.0) -> None:
         """Finish the open requests within `grace` seconds, then end all sessions and connections."""

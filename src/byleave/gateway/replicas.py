@@ -8,20 +8,23 @@ with it the work. A request is passed on once: the owner only takes what is its 
 Where the owner is gone, so is the session, and the client begins a new one (404). What the owner did not finish is an
 error of that request alone.
 
-The other end of the connection: `replica_server`. What is sent on it: `replica_envelope`.
+The other end of the connection: `replica_server`. What is sent on it: `replica_envelope`. Where replicas are:
+`replica_directory`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-import secrets
+from collections import Counter
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import msgspec
 
+from byleave.errors import StateError
 from byleave.gateway.http_request import AGENT
 from byleave.gateway.http_response import EVENTS, LARGEST, media_type
 from byleave.gateway.message import NO_ID, error_parts, error_tree
@@ -45,26 +48,20 @@ from byleave.protocol.sse import message_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
 
     from byleave.gateway.http_request import HttpExchange, RequestHead
     from byleave.gateway.interfaces import Caller
+    from byleave.gateway.replica_directory import ReplicaDirectory
     from byleave.net.http_async_client import ClientConnection
     from byleave.net.peers import PeerAddress
     from byleave.protocol.http_head import HttpResponseHead
     from byleave.store.postgres.signed_documents import StoreKey
 
-    class ReplicaDirectory(Protocol):
-        """Where the replicas of a gateway can be reached."""
-
-        async def find(self, replica: str) -> PeerAddress | None:
-            """Return the address of a replica that is alive; None if there is none of this name."""
-
 
 HELLO, PASS = "/replica", "/pass"
-_NAME_BYTES = 6
 _NAME = re.compile(r"[0-9a-f]{12}")
 _REACHED = 3.0  # seconds until the owner must have shown that it is the owner
+_MOST_LATE = 3  # times in a row
 _TRIES = 4  # connections that others may take from us before we give up
 _KEPT_FIELDS = ("accept", "content-type", "last-event-id", "mcp-session-id")
 _REPLY_FIELDS = (
@@ -88,32 +85,26 @@ class _Resumed(msgspec.Struct):
 _RESUMED = msgspec.json.Decoder(_Resumed)
 
 
-def new_name() -> str:
-    """Return the name of a new replica. It is no secret."""
-    return secrets.token_hex(_NAME_BYTES)
-
-
-class StaticDirectory:
-    """Replicas whose addresses never change: the workers of one machine."""
-
-    def __init__(self, places: dict[str, PeerAddress]) -> None:
-        self._places = places
-
-    async def find(self, replica: str) -> PeerAddress | None:
-        return self._places.get(replica)
-
-
 class Replicas:
     """The other replicas, as this one sees them."""
 
-    def __init__(self, own: str, key: StoreKey, directory: ReplicaDirectory, at: PeerAddress) -> None:
-        """`own` is the name of this one, `at` is where it listens for the others."""
+    def __init__(
+        self,
+        own: str,
+        key: StoreKey,
+        directory: ReplicaDirectory,
+        at: PeerAddress,
+        note: Callable[[str], None] = lambda _sentence: None,
+    ) -> None:
+        """`own` is the name of this one, `at` is where it listens for the others. `note` is for the operator."""
         self.own = own
         self.at = at
         self.patience = _REACHED
         self.siblings: tuple[str, ...] = ()  # the other processes behind the same port
         self.key = key
         self._directory = directory
+        self._note = note
+        self._late_times: Counter[str] = Counter()  # how often in a row each replica was not reached in time
         self._client = AsyncHttpClient()
         self._channels: WeakKeyDictionary[ClientConnection, ReplicaChannel] = WeakKeyDictionary()
 
@@ -141,11 +132,11 @@ class Replicas:
             try:
                 async with asyncio.timeout(self.patience):
                     connection, channel = await self._reach(owner, fresh=is_fresh)
-            except TimeoutError:
-                exchange.refuse(503, INTERNAL_ERROR, _LATE, id_=id_)
-                return True
             except ConnectionError:
                 return False
+            except (TimeoutError, StateError) as problem:
+                return await self._late(exchange, owner, id_, problem)
+            self._late_times.pop(owner, None)
             relay = Relay(exchange)
             await relay.run(connection, _written(envelope, channel.seal(envelope), body))
             if not relay.is_unheard:  # else the connection was closed before the owner saw the request
@@ -169,11 +160,16 @@ class Replicas:
                 except BaseException:
                     connection.close()
                     raise
-        except (ConnectionError, TimeoutError):
+        except (ConnectionError, TimeoutError, StateError):
             return None
 
+    async def announce(self, at: PeerAddress) -> None:
+        """Have the others know where this one listens for them."""
+        await self._directory.announce(self.own, at)
+
     async def close(self) -> None:
-        """Close every connection to other replicas."""
+        """Have the others know that this one ends, and close every connection to them."""
+        await self._directory.leave()
         await self._client.close()
 
     async def _reach(self, owner: str, *, fresh: bool) -> tuple[ClientConnection, ReplicaChannel]:
@@ -197,6 +193,22 @@ class Replicas:
                 raise
         raise TimeoutError
 
+    async def _late(self, exchange: HttpExchange, owner: str, id_: bytes, problem: Exception) -> bool:
+        """Answer a request whose owner cannot be reached now, by an error; return False if it is gone.
+
+        One that lives, and cannot be reached again and again, is as good as gone for clients that come here.
+        """
+        if isinstance(problem, TimeoutError):
+            self._late_times[owner] += 1
+            with suppress(StateError):
+                if not await self._directory.is_alive(owner):
+                    return False
+            if self._late_times[owner] >= _MOST_LATE:
+                self._note(f"the replica {owner} cannot be reached from here, though it is alive: see --peers")
+                return False
+        exchange.refuse(503, INTERNAL_ERROR, _LATE, id_=id_)
+        return True
+
     async def _broken(self, exchange: HttpExchange, owner: str, id_: bytes) -> bool:
         """Answer a request that the owner did not finish, by an error; return False if it is gone."""
         if exchange.is_streaming:
@@ -209,6 +221,8 @@ class Replicas:
                 await self._reach(owner, fresh=True)
         except (ConnectionError, TimeoutError):
             return False
+        except StateError:
+            pass
         exchange.refuse(503, INTERNAL_ERROR, _BROKE_OFF, id_=id_)
         return True
 

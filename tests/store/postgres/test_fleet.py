@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import psycopg
+import pytest
+
 import amounts
-from fakes.mcp_sdk import MODERN, SHOP, Place, Running, Talk, at, eventually, over_http, talking, words
+from fakes.mcp_sdk import LEGACY, MODERN, SHOP, Place, Running, Talk, at, eventually, over_http, talking, words
 from postgres_server import KEY, PostgresServer
 from sandbox.machine import needs_sandbox
 
@@ -275,20 +278,51 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
-def test_behind_a_proxy_that_knows_nothing_stateless_clients_are_served_and_others_start_again(
-    tmp_path: Path, url: str
-) -> None:
+@pytest.mark.parametrize("mode", [MODERN, LEGACY])
+def test_behind_a_proxy_that_knows_nothing_every_client_is_served(tmp_path: Path, url: str, mode: str) -> None:
     place = Place(tmp_path, POLICY)
     with over_http(place) as one, over_http(place) as other, closing(RoundRobin(one, other)) as proxy:
         for _ in range(2):
-            with talking(at(proxy.url, Authorization=f"Bearer {TOKEN}"), MODERN) as talk:
-                assert price(talk) == '{"cents": 250}'
+            with talking(at(proxy.url, Authorization=f"Bearer {TOKEN}"), mode) as talk:
+                assert [price(talk) for _ in range(3)] == ['{"cents": 250}'] * 3
         assert proxy.connections >= 2
-        with closing(PlainClient(one)) as talk_one:
-            talk_one.visit(other)
-            assert "begin a new one with initialize" in talk_one.ask("tools/list", {})["error"]["message"]
-            assert talk_one.status == 404
-            talk_one.begin()
-            assert talk_one.price()["structuredContent"] == {"cents": 250}
-    writers = {each["of"] for each in place.records() if each["event"] == "effect"}
-    assert len(writers) == 3
+
+
+def test_a_session_goes_on_at_every_replica_and_ends_with_its_own(tmp_path: Path, url: str) -> None:
+    place = Place(tmp_path, POLICY)
+    with (
+        over_http(place, "--workers", "2") as one,
+        over_http(place) as other,
+        closing(PlainClient(other)) as moved,
+        closing(PlainClient(one)) as steady,
+    ):
+        for running in (one, other, one):
+            moved.visit(running)
+            assert moved.price()["structuredContent"] == {"cents": 250}
+            steady.visit(running)
+            assert steady.price()["structuredContent"] == {"cents": 250}
+        other.process.kill()
+        other.process.wait()
+        assert "begin a new one with initialize" in moved.ask("tools/list", {})["error"]["message"]
+        assert moved.status == 404
+        moved.begin()
+        assert moved.price()["structuredContent"] == {"cents": 250}
+        assert steady.price()["structuredContent"] == {"cents": 250}
+        with over_http(place) as another:  # a name is not given twice, so nothing is taken for another's
+            moved.visit(another)
+            assert moved.price()["structuredContent"] == {"cents": 250}
+    with psycopg.connect(url) as connection:
+        left = connection.execute("SELECT count(*) FROM byleave.replicas").fetchone()
+    assert left == (1,)  # the one that was killed: the others have said that they end
+    assert place.byleave("audit", "verify").code == 0
+
+
+def test_a_replica_with_another_key_is_no_replica(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with over_http(Place(tmp_path / "a", POLICY)) as one, closing(PlainClient(one)) as client:
+        monkeypatch.setenv("BYLEAVE_STORE_KEY", "cd" * 32)
+        with over_http(Place(tmp_path / "b", POLICY)) as other:
+            client.visit(other)
+            client.ask("tools/list", {})
+            assert client.status == 404
+            client.visit(one)
+            assert "result" in client.ask("ping", {})

@@ -6,7 +6,7 @@ database with more steps than this version knows belongs to a newer byleave, and
 `records` is split by day, so that old days are dropped as a whole (`maintenance`). `writers` has one row for each
 process whose records are there: the place and the hash where its chain ends. `documents` are texts that replicas change
 one at a time, each with a MAC (`signed_documents`). `rates` are the calls that agents have left, `open_calls`
-those that replicas have open (`call_counter`).
+those that replicas have open (`call_counter`), `replicas` where each replica can be reached by the others.
 """
 
 from __future__ import annotations
@@ -73,6 +73,15 @@ STEPS = (
         calls int NOT NULL,
         at timestamptz NOT NULL,
         PRIMARY KEY (name, replica)
+    );
+    """,
+    """
+    CREATE TABLE byleave.replicas (
+        name text PRIMARY KEY,
+        holder text NOT NULL,
+        host text NOT NULL,
+        port int NOT NULL,
+        seen timestamptz NOT NULL
     );
     """,
 )

@@ -18,6 +18,7 @@ from byleave.store.postgres.audit_reader import PostgresRecords
 from byleave.store.postgres.call_counter import SharedCounter
 from byleave.store.postgres.database import Database, connect, reason
 from byleave.store.postgres.maintenance import Maintainer, MaintenanceThread
+from byleave.store.postgres.replicas import SharedReplicas
 from byleave.store.postgres.schema import migrate
 from byleave.store.postgres.signed_documents import KEY_FILE, SignedDocuments, StoreKey, read_key
 
@@ -37,6 +38,8 @@ class SharedStore:
     def __init__(self, database: Database, key: StoreKey) -> None:
         self.database = database
         self.counter = SharedCounter(database)
+        self.replicas = SharedReplicas(database)
+        self.replica_key = key.derived("replicas")  # by which replicas know each other
         self._key = key
         self._documents = SignedDocuments(database, key)
         self._maintenance: MaintenanceThread | None = None
