@@ -3,11 +3,12 @@
 import errno
 import os
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from byleave.sandbox.linux.program import DIRECTORY, step, write_program
-from byleave.sandbox.linux.steps import EMPTY_DIRECTORY, NODEV, NOEXEC, NOSUID
+from byleave.sandbox.linux.steps import COVER_FILE, EMPTY_DIRECTORY, NODEV, NOEXEC, NOSUID, RDONLY
 from byleave.sandbox.native.build import FULL, LEAN, build, find_compiler
 from byleave.sandbox.process import DEVNULL, Process
 from sandbox.machine import needs_sandbox
@@ -16,6 +17,7 @@ pytestmark = needs_sandbox
 
 NAMESPACES = 0x7E020000
 ATTRIBUTES = NOSUID | NODEV
+PROC = (step("directory", "/proc", 0o555), step("mount", "proc", "/proc", b"", ATTRIBUTES | NOEXEC))
 
 
 @pytest.fixture(scope="module", params=[LEAN, FULL])
@@ -75,7 +77,43 @@ def test_what_lies_behind_a_link_is_not_put_aside(launcher: tuple[str, ...], tmp
     """A held name whose directory became a link is not there; what the link leads to is somebody else's."""
     root = scene(tmp_path)
     guard = step("guard", "/ws/link/victim", EMPTY_DIRECTORY, ATTRIBUTES | NOEXEC, 1, b"")
-    proc = (step("directory", "/proc", 0o555), step("mount", "proc", "/proc", b"", ATTRIBUTES | NOEXEC))
-    said = played(launcher, *shown(root), *proc, step("pivot", ATTRIBUTES), guard, step("watch"))
+    said = played(launcher, *shown(root), *PROC, step("pivot", ATTRIBUTES), guard, step("watch"))
     assert "program" in said, said  # it came to the end
     assert os.listdir(root / "other") == ["victim"]
+
+
+@pytest.mark.parametrize("guarded", ["before it is covered", "after the pivot"])
+@pytest.mark.parametrize("exchanged", ["before it is covered", "after it is covered"])
+def test_what_is_exchanged_while_the_view_is_built_is_covered(
+    launcher: tuple[str, ...], tmp_path: Path, guarded: str, exchanged: str
+) -> None:
+    """The launcher waits at two pipes until they are read from; in between, an editor saves the file."""
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / "secret").write_text("SECRET")
+    (tmp_path / "ws" / "new").write_text("NEW SECRET")
+    for name in ("reached", "go"):
+        os.mkfifo(tmp_path / name)
+    pause = [step("setting", str(tmp_path / name), "x", 0) for name in ("reached", "go")]
+    cover = step("cover", COVER_FILE, "/ws/secret", ATTRIBUTES | NOEXEC | RDONLY)
+    guard = step("guard", "/ws/secret", COVER_FILE, ATTRIBUTES | NOEXEC | RDONLY, 0, b"")
+    early = guarded == "before it is covered"
+    read: list[bytes] = []
+
+    def save() -> None:
+        read.append((tmp_path / "reached").read_bytes())
+        os.replace(tmp_path / "ws" / "new", tmp_path / "ws" / "secret")
+        read.append((tmp_path / "go").read_bytes())
+
+    editor = Thread(target=save, daemon=True)
+    editor.start()
+    said = played(
+        launcher,
+        *(step("directory", "/.byleave", 0o755), step("file", COVER_FILE, 0, b""), *PROC, *shown(tmp_path / "ws")),
+        *([guard] if early else []),
+        *([*pause, cover] if exchanged == "before it is covered" else [cover, *pause]),
+        *(step("pivot", ATTRIBUTES), *([] if early else [guard]), step("watch")),
+        step("seal", "/ws/secret", RDONLY),  # fails where nothing is mounted
+    )
+    editor.join()
+    assert read == [b"x", b"x"]
+    assert "program" in said, said  # it came to the end

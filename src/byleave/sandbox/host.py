@@ -36,14 +36,15 @@ _MOST_INTERPRETERS = 4  # the kernel follows as many
 _MOST_LINKS = 40
 _STAGING = ("/mnt", "/run", "/tmp", "/srv", "/media", "/opt", "/var")  # noqa: S108 -- a directory to mount on
 
+_KINDS = {stat.S_IFLNK: LINK, stat.S_IFDIR: DIRECTORY}
+
 
 def look(path: str) -> str | None:
     """Return what is at a path: DIRECTORY, FILE, LINK, or None if nothing is there or it cannot be seen."""
     try:
-        mode = os.lstat(path).st_mode
+        return _KINDS.get(stat.S_IFMT(os.lstat(path).st_mode), FILE)
     except (OSError, ValueError):
         return None
-    return LINK if stat.S_ISLNK(mode) else DIRECTORY if stat.S_ISDIR(mode) else FILE
 
 
 def files_below(path: str, most: int) -> list[str] | None:

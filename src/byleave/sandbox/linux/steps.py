@@ -390,7 +390,7 @@ def outer_steps(plan: SandboxPlan, arrangement: Arrangement, host: MachineFacts)
         if plan.network == PROXY:
             yield step("listen", PROXY_PORT)
     yield step("pivot", NOSUID | NODEV | (0 if arrangement.executes else NOEXEC))
-    yield from _guards(arrangement)
+    yield step("watch")
     for mount in arrangement.mounts:
         if mount.held:
             above, _, name = mount.path.rpartition("/")
@@ -444,6 +444,8 @@ def _shown(arrangement: Arrangement, links: Sequence[Link], *, session: bool) ->
             continue
         if ours:
             yield from _mount_point(mount, around=made[-1].path)
+        else:  # before the mount, so that no exchange in between is missed
+            yield _guard(mount)
         yield _mounted(mount)
         if mount.hollow:
             hollow.append(mount)
@@ -453,22 +455,12 @@ def _shown(arrangement: Arrangement, links: Sequence[Link], *, session: bool) ->
         yield step("seal", mount.path, mount.attributes)
 
 
-def _guards(arrangement: Arrangement) -> Iterator[Step]:
-    """Yield what must be mounted again when what it stands on is replaced from outside."""
-    around = [_TOP]
-    guarded = False
-    for mount in arrangement.mounts:
-        while not is_under(mount.path, around[-1].path):
-            around.pop()
-        if around[-1].bound:
-            guarded = True
-            closed = mount.hollow or mount.source  # what it shows cannot be shown a second time from in there
-            cover = mount.cover or (COVER_DIRECTORY if closed else "")
-            attributes = mount.attributes | (RDONLY if closed else 0)
-            yield step("guard", mount.path, cover, attributes, int(mount.held), mount.content)
-        around.append(_Level(mount.path, NOTHING, mount.attributes, bound=mount.cover is None and not mount.hollow))
-    if guarded:
-        yield step("watch")
+def _guard(mount: ViewMount) -> Step:
+    """Return what has a place mounted again when what it stands on is replaced from outside."""
+    closed = mount.hollow or mount.source  # what it shows cannot be shown a second time from in there
+    cover = mount.cover or (COVER_DIRECTORY if closed else "")
+    attributes = mount.attributes | (RDONLY if closed else 0)
+    return step("guard", mount.path, cover, attributes, int(mount.held), mount.content)
 
 
 def _mount_point(mount: ViewMount, around: str) -> Iterator[Step]:

@@ -402,7 +402,8 @@ static void make_directory(const char *path, mode_t mode)
 		umask(before);
 		return;
 	}
-	int root = beginning_of(&below), at = open_at(root, below, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH);
+	int missing = above < 0 && errno == ENOENT, root = beginning_of(&below);
+	int at = missing ? -1 : open_at(root, below, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH);
 	if (at < 0)
 		at = must(open_at(root, "/", O_PATH | O_DIRECTORY, BENEATH), "directory", path);
 	else
@@ -417,8 +418,11 @@ static void make_directory(const char *path, mode_t mode)
 		}
 		memcpy(one, name, (size_t)(end - name));
 		one[end - name] = 0;
-		if (mkdirat(at, one, *end ? 0755 : mode) < 0 && errno != EEXIST)
+		int made = mkdirat(at, one, *end ? 0755 : mode);
+		if (made < 0 && errno != EEXIST)
 			fail(NOT_SET_UP, "directory", path);
+		if (made == 0 && !*end)
+			break;
 		int next = must(open_at(at, one, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH), "directory", path);
 		close(at);
 		at = next;
@@ -456,13 +460,17 @@ static void do_file(struct program *at)
 	size_t length;
 	const char *content = text(at, &length), *name;
 	int parent = parent_of(path, &name);
-	int file = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
-	if (!length && is_left_over(file))
+	if (!length) { /* most of them are there to be mounted on */
+		mode_t before = umask(0);
+		int made = (int)syscall(SYS_mknodat, parent, name, S_IFREG | mode, 0);
+		umask(before);
+		if (!is_left_over(made))
+			must(made, "file", path);
 		return;
-	must(file, "file", path);
-	if (length)
-		must((int)write(file, content, length), "file", path);
+	}
+	int file = must(openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600), "file", path);
+	must((int)write(file, content, length), "file", path);
 	must(fchmod(file, mode), "file", path);
 	close(file);
 }
@@ -636,22 +644,11 @@ static struct guard {
 	uint64_t set, held; /* held: nothing may come into being here */
 	const char *content; /* of the file that holds the name, if it is one */
 	size_t length;
+	int watched; /* since before something was mounted there */
 	int made_anew; /* what holds the name came while the program ran: the program may have it open */
 } guards[MOST_GUARDS];
 static unsigned guarded;
 static int watching = -1;
-
-static void do_guard(struct program *at)
-{
-	struct guard each = {.path = word(at), .cover = word(at), .set = number(at), .held = number(at)};
-
-	each.content = text(at, &each.length);
-	if (guarded == MOST_GUARDS) {
-		errno = E2BIG;
-		fail(NOT_SET_UP, "guard", each.path);
-	}
-	guards[guarded++] = each;
-}
 
 /* Whether an open failed because the place is not there. A link above it, which is none of the plan's, leads elsewhere. */
 static int is_missing(void)
@@ -718,6 +715,42 @@ static void watch_around(const char *path)
 	if (!begin_to_watch() || watch(directory, IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR) < 0)
 		fail(NOT_SET_UP, "guard", path);
 	close(directory);
+}
+
+/* Whether two paths are names in the same directory. */
+static int is_beside(const char *path, const char *other)
+{
+	while (*path && *path == *other)
+		path++, other++;
+	return !strchr(path, '/') && !strchr(other, '/');
+}
+
+/* A guard that stands before the mount of its place has the directory around it watched from here on: then only news say
+ * that something was exchanged. */
+static void do_guard(struct program *at)
+{
+	struct guard each = {
+		.path = word(at), .cover = word(at), .set = number(at), .held = number(at), .watched = view >= 0};
+	const struct guard *before = guarded ? &guards[guarded - 1] : NULL;
+
+	each.content = text(at, &each.length);
+	if (guarded == MOST_GUARDS) {
+		errno = E2BIG;
+		fail(NOT_SET_UP, "guard", each.path);
+	}
+	if (each.watched && !(before && before->watched && is_beside(each.path, before->path)))
+		watch_around(each.path);
+	guards[guarded++] = each;
+}
+
+/* Whether the kernel has reported anything since we looked at the places last. It does so before the call returns that
+ * changed something. */
+static int has_news(void)
+{
+	uint64_t waiting = 0;
+
+	must((int)syscall(SYS_rt_sigpending, &waiting, sizeof waiting), "guard", "");
+	return waiting >> (NEWS - 1) & 1;
 }
 
 enum { OPEN, MOUNTED, GONE };
@@ -876,23 +909,31 @@ static void renew(void)
 	forget_parent();
 }
 
-/* Whether two paths are names in the same directory. */
-static int is_beside(const char *path, const char *other)
+/* Of what the program did last. Once something was mounted anew, not all that happens to it is reported. */
+static void renew_at_end(void)
 {
-	while (*path && *path == *other)
-		path++, other++;
-	return !strchr(path, '/') && !strchr(other, '/');
+	int anew = 0;
+
+	for (unsigned each = 0; each < guarded; each++)
+		anew |= guards[each].made_anew;
+	if (guarded && (anew || has_news()))
+		renew();
 }
 
 /* Get news by a signal, which the init waits for anyway. */
 static void do_watch(struct program *at)
 {
+	int late = 0;
+
 	(void)at;
 	view = must(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), "guard", "/");
 	for (unsigned each = 0; each < guarded; each++)
-		if (!each || !is_beside(guards[each].path, guards[each - 1].path))
+		if (!guards[each].watched) {
 			watch_around(guards[each].path);
-	renew(); /* of what was exchanged before we watched */
+			late = 1;
+		}
+	if (late || has_news()) /* something was exchanged before we watched, or while we mounted */
+		renew();
 }
 
 /* Have a view of one's own: what is mounted from here on, this process and its children see alone. */
@@ -1410,8 +1451,7 @@ static void do_spawn(struct program *at)
 			if ((tracing && traced(ended, status)) || (brokering && brokered(ended, status)))
 				continue;
 			if (ended == program) {
-				if (guarded)
-					renew(); /* of what the program did last */
+				renew_at_end();
 				if (!brokering)
 					report_directory();
 				report_status(status);
