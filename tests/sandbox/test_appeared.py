@@ -144,6 +144,13 @@ def test_where_nothing_could_be_written_nothing_is_told(root: Path) -> None:
     assert find_appeared(str(root), 0.0, Protected([]), could_write=lambda _path: False) == TamperReport(())
 
 
+def test_what_was_held_is_not_entered(root: Path) -> None:
+    make(root, ".claude/settings.json", ".vscode/tasks.json")
+    held = {f"{root}/.claude"}
+    told = find_appeared(str(root), 0.0, Protected([]), could_write=lambda path: path not in held, held=held)
+    assert told == TamperReport((".vscode",))
+
+
 def test_a_walk_that_is_cut_short_says_so(root: Path) -> None:
     make(root, ".envrc", *[f"a/{number}" for number in range(30)])
     assert (found(root, most_entries=20), found(root, seconds=-1.0)) == (

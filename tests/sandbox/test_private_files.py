@@ -179,6 +179,11 @@ def test_what_the_kernel_tells_root_alone_is_known() -> None:
     assert set(kernel_secrets(1000)) <= {("/proc/keys", FILE), ("/proc/key-users", FILE)}
 
 
+def test_what_the_kernel_tells_one_user_alone_is_looked_for_once_in_a_while() -> None:
+    first = kernel_secrets(os.geteuid())
+    assert kernel_secrets(os.geteuid()) is first
+
+
 @as_root
 @needs_sandbox
 @pytest.mark.usefixtures("system_files_alone")

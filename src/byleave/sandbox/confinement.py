@@ -292,6 +292,7 @@ class Confinement:
             since,
             self.policy.compiled.policy.protected,
             could_write=could_write,
+            held=held,
             seconds=LONGEST if seconds is None else seconds,
         )
 

@@ -20,7 +20,7 @@ from byleave.sandbox.git_links import UnreadableIndexError, linked_repositories
 from byleave.text import sentence_list, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from byleave.core.protected import Protected
 
@@ -70,20 +70,32 @@ def find_appeared(
     protected: Protected,
     *,
     could_write: Callable[[str], bool],
+    held: Container[str] = (),
     most_entries: int = MOST_ENTRIES,
     seconds: float = LONGEST,
 ) -> TamperReport:
-    """Return what changed below `root` since then, where what ran in the sandbox `could_write`."""
-    walk = _Walk(root, since, protected, could_write)
+    """Return what changed below `root` since then, where what ran in the sandbox `could_write`.
+
+    What was `held` in there is not entered: something empty was mounted over it.
+    """
+    walk = _Walk(root, since, protected, could_write, held)
     return walk.run(most_entries, monotonic() + seconds)
 
 
 class _Walk:
-    def __init__(self, root: str, since: float, protected: Protected, could_write: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        root: str,
+        since: float,
+        protected: Protected,
+        could_write: Callable[[str], bool],
+        held: Container[str],
+    ) -> None:
         self._root = root
         self._since = since
         self._protected = protected
         self._could_write = could_write
+        self._held = held
         self._found: dict[str, None] = {}
 
     def run(self, entries: int, end: float) -> TamperReport:
@@ -109,8 +121,9 @@ class _Walk:
             is_directory = entry.is_dir(follow_symlinks=False)
             if looked and self._could_write(entry.path):
                 self._note(entry.path, is_directory=is_directory)
-            if is_directory and name not in _NOT_ENTERED and not (inside and name == "objects"):
-                yield entry.path, looked
+            if not is_directory or name in _NOT_ENTERED or (inside and name == "objects") or entry.path in self._held:
+                continue
+            yield entry.path, looked
 
     def _note(self, path: str, *, is_directory: bool) -> None:
         """Note a protected place, if it was changed; a directory as soon as something in it was."""

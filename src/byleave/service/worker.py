@@ -36,7 +36,13 @@ from byleave.policy.dirs import UserDirs
 from byleave.policy.load import Workspace, made_up_layers, take_loads
 from byleave.sandbox.linux.backends import keep_tried, take_tried
 from byleave.sandbox.plan.build import rehearse_plan
-from byleave.sandbox.plan.private_files import forget_search, keep_search, take_missed_search, use_search_once
+from byleave.sandbox.plan.private_files import (
+    forget_search,
+    keep_search,
+    kernel_secrets,
+    take_missed_search,
+    use_search_once,
+)
 from byleave.service.directory import caller_of, peer_of, share_of
 from byleave.service.page_copies import copy_pages
 from byleave.service.protocol import (
@@ -129,7 +135,8 @@ class Worker:
             try:
                 self._notices.close()
                 served = _ServedProcess(self._requests, self.notify, self._package, self._answer)
-                served.run(ahead=self._is_used_often())
+                often = self._is_used_often()
+                served.run(ahead=often, starts=often and self._searches)
             finally:
                 os._exit(1)
         self._waiting = child
@@ -220,10 +227,15 @@ class _ServedProcess:
         self._package = package
         self._answer = answer
 
-    def run(self, *, ahead: bool) -> NoReturn:
-        """Take one request, if one comes, and answer it; do `ahead` what can be done before it comes."""
+    def run(self, *, ahead: bool, starts: bool) -> NoReturn:
+        """Take one request, if one comes, and answer it; do `ahead` what can be done before it comes.
+
+        `starts`: it may well start a program, and then needs to know which of the kernel's files are covered.
+        """
         if ahead:
             copy_pages(self._is_asked)
+        if starts and not self._is_asked():
+            kernel_secrets(os.geteuid())
         taken = self._take()
         if taken is None:
             os._exit(0)

@@ -170,11 +170,22 @@ def without_chosen(places: Iterable[PathGrant], chosen: Iterable[PathGrant]) -> 
 
 
 def kernel_secrets(uid: int) -> tuple[tuple[str, str], ...]:
-    """Return the files and directories of /proc that are covered: what the kernel shows root, or one user, alone."""
+    """Return the files and directories of /proc that are covered: what the kernel shows root, or one user, alone.
+
+    For some seconds, sandboxes share what was seen.
+    """
+    known = _kernel_looks.get(uid)
+    if known is not None and monotonic() - known[0] <= _FRESH:
+        return known[1]
+    began = monotonic()
     found = [(path, FILE) for path in _OF_THE_USER if os.path.exists(path)]
     if uid == 0:
         found += [(place.path, place.kind) for place in _covered("/proc", depth=None, but=_NOT_THE_MACHINES)]
+    _kernel_looks[uid] = (began, tuple(found))
     return tuple(found)
+
+
+_kernel_looks: dict[int, tuple[float, tuple[tuple[str, str], ...]]] = {}
 
 
 def _covered(
