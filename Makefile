@@ -7,7 +7,7 @@ SITE := .venv-docs
 PYTEST := $(BIN)/python -m pytest
 # Tests of one directory may take as long as those of all others: a worker that has none left takes some of another's.
 SPREAD := --dist worksteal -n
-CODE := src tests bench tools
+CODE := src tests bench tools demo
 TEXTS := docs src tools bench README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md mkdocs.yml
 
 # Packages whose tests `make unit` runs; tests marked `long` are left to `make integration`. tests/conftest.py has the same list.
@@ -16,7 +16,7 @@ UNIT := tests/core tests/shell tests/protocol tests/translate tests/policy tests
 ALONE := tests/sandbox tests/toolhost/test_soak.py tests/toolhost/test_hostile.py
 
 .DEFAULT_GOAL := test
-.PHONY: help test every-test check lint types unit integration sandbox slow test-agents coverage architecture reference docs screenshots demo bench fuzz format lock launcher wheels reproducible installed clean
+.PHONY: help test every-test check lint types unit integration sandbox slow test-agents coverage architecture reference docs screenshots demo demo-agent bench fuzz format lock launcher wheels reproducible installed clean
 
 # The tests start the command hundreds of times: without compiled modules each start takes twice as long.
 test every-test unit integration sandbox slow test-agents coverage bench: export PYTHONDONTWRITEBYTECODE :=
@@ -83,8 +83,12 @@ screenshots: $(READY) ## take the pictures of README.md and docs: the dashboard 
 	$(BIN)/python tools/terminal_picture.py
 	$(BIN)/python tools/screenshots.py
 
-demo: $(READY) ## a walk through what byleave does, in a directory of its own
-	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
+# `make demo FULL=1` walks through everything.
+demo: launcher ## one story in a scratch project, in less than 90 seconds; FULL=1: everything
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo/$(if $(FULL),walk,story).sh
+
+demo-agent: launcher ## the same with a real agent from the npm registry, driven by a scripted model on loopback
+	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH=tests $(BIN)/python demo/real_agent.py
 
 bench: launcher ## measure start-up, decisions, the sandbox and the integrations
 	$(BIN)/python bench/run.py
