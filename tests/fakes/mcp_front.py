@@ -132,6 +132,7 @@ class FakeGateway:
         self.cancelled = asyncio.Event()
         self.metrics = Metrics()
         self.problem = ""
+        self.is_spooling = False
         self.refusals: list[tuple[str, str]] = []
 
     def converse(self, caller: Caller) -> Talk:

@@ -109,13 +109,13 @@ byleave.toml:2: unknown key "zzz" in defaults
     ^^^
   hint: the keys here are os_sandbox, deny_on_missing_agent, mode and ask_timeout""",
     ),
-    "a value of a later version is refused": (
-        '[store]\non_failure = "spool"\n',
+    "a value that is not enforced is refused": (
+        '[store]\non_failure = "allow"\n',
         """\
-byleave.toml:2: store.on_failure: unknown value "spool"
-    on_failure = "spool"
+byleave.toml:2: store.on_failure: unknown value "allow"
+    on_failure = "allow"
                  ^^^^^^^
-  hint: write "deny\"""",
+  hint: write "deny" or "spool\"""",
     ),
     "a boolean in quotes": (
         'strict_links = "yes"',

@@ -323,6 +323,8 @@ def _store(given: ParsedArguments, workspace: Workspace) -> Iterator[DoctorFindi
             if not records.may_begin_anew:
                 number = records.head().sequence
                 yield DoctorFinding(GOOD, "shared store", f"{records.directory} answers; its last record is {number}")
+                for waiting in records.warnings:
+                    yield DoctorFinding(NOTE, "shared store", waiting)
         finally:
             records.close()
     except ByleaveError as error:

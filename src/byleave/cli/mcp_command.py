@@ -126,6 +126,11 @@ def _run(given: ParsedArguments, place: WorkerPlace | None) -> int:
     approval = client_approval(over_http=given.one("http") is not None)
     shared = open_shared(workspace, policy.compiled.settings)
     hide_variables()
+    form = "text" if given.flag("check") else policy.compiled.gateway.log_format
+    warning = paint("byleave: warning:", "ask", sys.stderr)
+    log = Log(form, warning=warning, is_quiet=given.flag("quiet"))
+    if shared is not None and not given.flag("check"):
+        shared.use_spool(workspace.homes.state, policy.compiled.settings, log.note)
     guard = guard_for(
         workspace,
         "mcp",
@@ -135,9 +140,6 @@ def _run(given: ParsedArguments, place: WorkerPlace | None) -> int:
         asker=CallerAsker(),
         shared=shared,
     )
-    form = "text" if given.flag("check") else policy.compiled.gateway.log_format
-    warning = paint("byleave: warning:", "ask", sys.stderr)
-    log = Log(form, warning=warning, is_quiet=given.flag("quiet"))
     try:
         if shared is not None:
             shared.maintain(policy.compiled.settings, log.note)

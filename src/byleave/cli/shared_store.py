@@ -55,7 +55,7 @@ def open_records(given: ParsedArguments, workspace: Workspace) -> RecordReader:
         from byleave.store.postgres.shared_store import open_records as read  # heavy: only where a database is shared
     except ImportError as error:
         raise _not_installed(address, error) from None
-    return read(address, workspace.homes.config, os.environ)
+    return read(address, workspace.homes.config, os.environ, workspace.homes.state)
 
 
 def hide_variables() -> None:

@@ -135,6 +135,12 @@ class Gateway:
         shared = self.context.shared
         return "the store cannot be used" if shared is not None and shared.problem else ""
 
+    @property
+    def is_spooling(self) -> bool:
+        """Whether records wait on this machine for the store."""
+        shared = self.context.shared
+        return shared is not None and shared.is_spooling
+
     # ---- Sessions --------------------------------------------------------------------------------------------------
 
     def converse(self, caller: Caller) -> Session:
@@ -298,6 +304,8 @@ class Gateway:
         return list(self.metrics.families())
 
     def _count(self) -> None:
+        if self.context.shared is not None:
+            self.metrics.spooled_bytes = self.context.shared.spooled_bytes
         self.metrics.sessions = len(self._sessions)
         self.metrics.open_calls = sum(len(session.open) for session in self._sessions)
         self.metrics.hidden_tools = len({key for session in self._sessions for key in session.catalog.hidden})

@@ -101,6 +101,10 @@ if TYPE_CHECKING:
         def problem(self) -> str:
             """Why calls cannot be served now; empty while they can."""
 
+        @property
+        def is_spooling(self) -> bool:
+            """Whether records wait on this machine for the store."""
+
         def metrics_text(self) -> str:
             """Return the counts in the format of Prometheus."""
 
@@ -158,6 +162,7 @@ if TYPE_CHECKING:
 _TEXT = b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nCache-Control: no-store\r\n"
 _HEALTH = "/health"
 _HEALTHY = b'{"status":"ok"}'
+_SPOOLING = b'{"status":"ok","store":"spooling"}'
 _READY = "/ready"
 _OLD_MESSAGES = "/messages"
 _METRICS = "/metrics"
@@ -704,6 +709,8 @@ class HttpFront:
             self._refuse(exchange, FOREIGN_PAGE)
         elif exchange.head.path == _READY and self._gateway.problem:
             exchange.reply(503, msgspec.json.encode({"status": "not ready", "why": self._gateway.problem}))
+        elif exchange.head.path == _READY and self._gateway.is_spooling:
+            exchange.reply(200, _SPOOLING)
         elif exchange.head.path in (_HEALTH, _READY) or self._resource is None:
             exchange.reply(200, _HEALTHY)
         else:

@@ -93,6 +93,7 @@ class Metrics:
         self.dropped: dict[str, Callable[[], int]] = {}  # what says how much was dropped, by what it was
         self.gave_way = 0
         self.sessions = 0
+        self.spooled_bytes: int | None = None  # None: there is no shared store
         self.open_calls = 0
         self.hidden_tools = 0
 
@@ -199,6 +200,9 @@ class Metrics:
         )
         yield _gauge("byleave_mcp_sessions", "Sessions of clients that are open.", {(): self.sessions})
         yield _gauge("byleave_mcp_open_calls", "Calls that wait for their answer.", {(): self.open_calls})
+        if self.spooled_bytes is not None:
+            spooled = "Bytes of records that wait on this machine for the shared store."
+            yield _gauge("byleave_mcp_spooled_bytes", spooled, {(): self.spooled_bytes})
         hidden = "Tools that are hidden because their definition has changed."
         yield _gauge("byleave_mcp_hidden_tools", hidden, {(): self.hidden_tools})
         yield _gauge("byleave_mcp_server_up", "Whether a server can be reached.", _keyed(self._up), "server")

@@ -515,11 +515,18 @@ class StoreTable(ConfigTable):
         ),
     ] = UNSET
     on_failure: Annotated[
-        Literal["deny"] | UnsetType,
+        Literal["deny", "spool"] | UnsetType,
         Meta(
-            description="What becomes of calls while the database is away. deny: they are refused, which is all "
-            "that this version does (default: deny).",
-            examples=["deny"],
+            description="What becomes of calls while the database is away. deny: they are refused. spool: their "
+            "records wait on the disk of the gateway's machine, and are delivered later (default: deny).",
+            examples=["spool"],
+        ),
+    ] = UNSET
+    spool_megabytes: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType,
+        Meta(
+            description="Megabytes of records that wait on one machine at most; then calls are refused (default: 64).",
+            examples=[64],
         ),
     ] = UNSET
 

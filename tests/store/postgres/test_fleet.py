@@ -143,6 +143,38 @@ def test_an_outage_refuses_calls_at_once_shows_and_loses_nothing(
     assert all("password" not in line.lower() for line in running.said)
 
 
+def test_with_a_spool_calls_go_on_without_the_database_and_a_killed_gateway_loses_no_record(
+    tmp_path: Path, url: str, server: PostgresServer
+) -> None:
+    place = Place(tmp_path, POLICY + '[store]\non_failure = "spool"\n')
+    with over_http(place) as running:
+        talk = PlainClient(running)
+        assert talk.price()["structuredContent"] == {"cents": 250}
+        server.stop(signal.SIGINT)
+        try:
+            eventually(lambda: look(running, "/ready") == (200, {"status": "ok", "store": "spooling"}))
+            assert [talk.price()["structuredContent"] for _ in range(3)] == [{"cents": 250}] * 3
+            asked = talk.use("shop__query", {"sql": "s"})["result"]  # what was approved cannot be known now
+            assert asked["isError"]
+            assert "it cannot be kept for `byleave approvals` now" in asked["content"][0]["text"]
+            running.process.kill()
+            running.process.wait(20)
+            talk.close()
+        finally:
+            server.start()
+    said = place.byleave("audit", "verify")
+    assert (said.code, "wait on this machine" in said.err) == (0, True), said
+    with over_http(place) as running:
+        eventually(lambda: any("that an earlier gateway" in line for line in running.said))
+    decisions = [each for each in place.records() if each["event"] == "decision"]
+    assert [each["verdict"]["decision"] for each in decisions] == ["allow"] * 4 + ["ask"]
+    effects = [each["of"] for each in place.records() if each["event"] == "effect"]
+    assert set(effects) <= {each["sequence"] for each in decisions}
+    assert len(effects) >= 3  # of the last calls before the end, what came of them may be missing
+    said = place.byleave("audit", "verify")
+    assert (said.code, "wait on this machine" in said.err) == (0, False), said
+
+
 def test_a_database_that_hangs_holds_up_nobody_else(tmp_path: Path, url: str, own: PostgresServer) -> None:
     place = Place(tmp_path, POLICY)
     with over_http(place) as running:

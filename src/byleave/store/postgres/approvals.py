@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from byleave.errors import StateError
 from byleave.store.approvals import CALL, Approvals, nothing, parse, written
+from byleave.store.postgres.database import StoreDownError
 from byleave.store.tool_definitions import Definitions, no_definitions, read_tree
 from byleave.store.tool_definitions import written as written_definitions
 from byleave.text import quoted
@@ -75,10 +76,19 @@ class SharedApprovals(Approvals):
 
     may_wait = True
 
-    def __init__(self, directory: str, memory: ParseCache, database: Database, documents: SignedDocuments) -> None:
+    def __init__(
+        self,
+        directory: str,
+        memory: ParseCache,
+        database: Database,
+        documents: SignedDocuments,
+        *,
+        spools: bool = False,
+    ) -> None:
+        """`spools`: calls go on while the database is away, with the definitions that were approved before."""
         super().__init__(directory, memory)
         self._calls = CallApprovals(directory, documents)
-        self._definitions = SharedDefinitions(directory, database, documents)
+        self._definitions = SharedDefinitions(directory, database, documents, spools=spools)
 
     @property
     def definitions(self) -> Definitions:
@@ -133,14 +143,25 @@ class SharedApprovals(Approvals):
 class SharedDefinitions(Definitions):
     """The definitions of tools: a document for each server, and one that names the servers."""
 
-    def __init__(self, directory: str, database: Database, documents: SignedDocuments) -> None:
+    def __init__(self, directory: str, database: Database, documents: SignedDocuments, *, spools: bool = False) -> None:
         super().__init__(directory)
         self._database = database
         self._documents = documents
+        self._spools = spools
+        self._stamps: dict[str, tuple[int, ...]] = {}  # the last that were read
 
     def stamp(self, server: str) -> tuple[int, ...]:
-        """Return what changes whenever something about this server does; a StateError if that cannot be known."""
-        return (self._documents.version(f"{_SERVER}{server}"),)
+        """Return what changes whenever something about this server does; a StateError if that cannot be known.
+
+        While the database is away and calls go on, it is the last that was read: what was approved by then counts.
+        """
+        try:
+            stamp = self._stamps[server] = (self._documents.version(f"{_SERVER}{server}"),)
+        except StoreDownError:
+            if not self._spools or server not in self._stamps:
+                raise
+            return self._stamps[server]
+        return stamp
 
     def _load(self, server: str) -> Tree:
         body = self._documents.read(f"{_SERVER}{server}")

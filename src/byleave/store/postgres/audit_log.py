@@ -1,15 +1,10 @@
 """The audit log of one process in the shared database: a chain of its own, written by batches that calls share.
 
-    hash of place n = sha256(hash of place n-1, as hex, newline, the text of the record); before the first stands the
-    hash of the writer's name, so that no chain passes for another's
-
 One thread writes. All records that are staged while it waits for the disk of the server go into one transaction
-together. The database gives each its number and its time: one order for all replicas, whatever their clocks say. A
-number is taken under a lock that all writers share and a reader takes alone, so that a reader knows up to which number
-no record is still to come (`audit_reader`).
+together (`chains`).
 
 A transaction whose end is not known counts as lost: its calls are refused. The chain goes on from what the database
-has.
+has. What is surely not in the database waits on this machine, where the configuration says so (`spooling`).
 """
 
 from __future__ import annotations
@@ -22,98 +17,32 @@ import threading
 from collections import deque
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as LateError
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import psycopg
 
 from byleave.core.redact import Redactor
 from byleave.errors import InputError, StateError
-from byleave.store.audit.chain import OWN_EVENTS, linked, load_fast_hash
+from byleave.store.audit.chain import OWN_EVENTS, load_fast_hash
 from byleave.store.audit.records import load_fast_encoder, record_text
-from byleave.store.postgres.columns import NAMES, columns_of
-from byleave.store.postgres.database import PATIENCE, connect, reason
-from byleave.store.postgres.schema import LOCK_ORDER, ensure_partitions
-from byleave.user_files import digest
+from byleave.store.postgres.chains import WriterHead, begin_chain, write_records
+from byleave.store.postgres.database import PATIENCE, connect, cut, reason
+from byleave.store.postgres.schema import ensure_partitions
+from byleave.store.postgres.spooling import Spooler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from psycopg import Connection
 
     from byleave.store.postgres.database import Database
+    from byleave.store.postgres.spooling import SpoolSettings
 
 _MOST_AT_ONCE = 1000  # records of one transaction
 _MOST_STAGED = 20_000  # records that wait; more are refused
 _OURS = ("sequence", "time")  # the log sets them
-_TAKE = """
-WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared(%s))
-SELECT nextval('byleave.record_ids'), clock_timestamp() AT TIME ZONE 'UTC' FROM held, generate_series(1, %s)
-"""
-_TYPES = ("bigint", "bigint", "timestamp", "text", "text", *["text"] * len(NAMES))
-_COLUMNS = ("id", "place", "time", "hash", "record", *NAMES)
-# Every piece of the texts below is a constant of ours.
-_INSERT = f"""
-WITH added AS (
-  INSERT INTO byleave.records ({", ".join(_COLUMNS)}, writer)
-  SELECT id, place, time AT TIME ZONE 'UTC', {", ".join(_COLUMNS[3:])}, %s
-  FROM unnest({", ".join(f"%s::{each}[]" for each in _TYPES)}) AS batch ({", ".join(_COLUMNS)})
-)
-UPDATE byleave.writers SET place = %s, hash = %s WHERE id = %s AND place = %s RETURNING id
-"""  # noqa: S608
-
-
-class WriterHead:
-    """Where the chain of a writer ends, as the database has it."""
-
-    __slots__ = ("hash", "id", "place")
-
-    def __init__(self, id_: int, place: int, hash_: str) -> None:
-        self.id = id_
-        self.place = place
-        self.hash = hash_
-
-
-def begin_chain(connection: Connection[Any], name: str) -> WriterHead:
-    """Return the head of a writer's chain; one that is not known yet begins."""
-    connection.execute(
-        "INSERT INTO byleave.writers (name, hash) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING",
-        (name, first_hash(name)),
-    )
-    row = connection.execute("SELECT id, place, hash FROM byleave.writers WHERE name = %s", (name,)).fetchone()
-    if row is None:
-        raise StateError(
-            "the chain of this process is gone", hint="rows of the database were removed by another program"
-        )
-    return WriterHead(*row)
-
-
-def first_hash(name: str) -> str:
-    """Return what the first record of a writer is chained to."""
-    return digest(f"byleave writer {name}".encode())
-
-
-def write_records(connection: Connection[Any], head: WriterHead, texts: Sequence[str]) -> tuple[list[int], WriterHead]:
-    """Write records to the end of a chain, in the transaction of the caller; return their numbers, and the new head.
-
-    `texts` are JSON objects without number and time, which come to stand in front.
-    """
-    with connection.pipeline():
-        taken: list[tuple[int, datetime]] = connection.execute(_TAKE, (LOCK_ORDER, len(texts))).fetchall()
-    rows: list[tuple[Any, ...]] = []
-    place, hash_ = head.place, head.hash
-    for (id_, time), text in zip(taken, texts, strict=True):
-        place += 1
-        rest = "}" if text == "{}" else f",{text[1:]}"
-        record = f'{{"sequence":{id_},"time":"{time.isoformat(timespec="microseconds")}Z"{rest}'
-        hash_ = linked(hash_, record.encode())
-        rows.append((id_, place, time, hash_, record, *columns_of(record)))
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    done = connection.execute(_INSERT, (head.id, *columns, place, hash_, head.id, head.place)).fetchone()
-    if done is None:
-        raise StateError("another process writes to the chain of this one", hint="start every gateway by itself")
-    return [row[0] for row in rows], WriterHead(head.id, place, hash_)
 
 
 class StagedRow:
@@ -126,6 +55,12 @@ class StagedRow:
         self.on_failure = on_failure
         self.future: Future[int] = Future()
         self._log = log
+
+    def fail(self, error: StateError) -> None:
+        """Note that it was not kept."""
+        self.future.set_exception(error)
+        if self.on_failure is not None:
+            self.on_failure(error)
 
     async def kept(self) -> int:
         """Return the record's number once the database has it on its disk; a StateError if it was not kept."""
@@ -152,7 +87,16 @@ class PostgresLog:
 
     may_wait = True
 
-    def __init__(self, database: Database, *, mask: Redactor | None = None, name: str = "") -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        mask: Redactor | None = None,
+        name: str = "",
+        spool: SpoolSettings | None = None,
+        note: Callable[[str], None] | None = None,
+    ) -> None:
+        """With a `spool`, what earlier processes left there is delivered, and records may wait there."""
         self.warnings: list[str] = []
         self._database = database
         self._mask = mask if mask is not None else Redactor()
@@ -162,9 +106,21 @@ class PostgresLog:
         self._staged: deque[StagedRow] = deque()
         self._condition = threading.Condition()
         self._closed = False
+        self._begun = 0.0  # when the transaction under way began
+        self._commits = False  # whether the end of the transaction was asked for
         load_fast_hash()
         load_fast_encoder()
         self._mask.prepare()
+        self.spooler: Spooler[StagedRow] | None = None
+        if spool is not None:
+            self.spooler = Spooler(
+                database,
+                spool,
+                self._name,
+                staged=self._staged,
+                condition=self._condition,
+                note=self.warnings.append if note is None else note,
+            )
         self._thread = threading.Thread(target=self._write, name="byleave-audit", daemon=True)
         self._thread.start()
 
@@ -186,34 +142,44 @@ class PostgresLog:
             fields = {key: value for key, value in fields.items() if key not in _OURS}
         if fields.get("event") in OWN_EVENTS:
             raise InputError(f"the event {fields['event']} is the log's own", hint="name what happened otherwise")
+        if self.spooler is not None and "of" in fields:
+            fields = {**fields, "of": self.spooler.real_number(fields["of"])}
         staged = StagedRow(record_text(fields, self._mask), self, on_failure)
         with self._condition:
-            self._database.refuse_if_down()
+            if self.spooler is None or not self.spooler.is_needed():
+                self._database.refuse_if_down()
             if self._closed or len(self._staged) >= _MOST_STAGED:
                 why = "the log is closed" if self._closed else f"{_MOST_STAGED} records wait for the database"
                 raise StateError(f"the record was not kept: {why}", hint="try again later")
             self._staged.append(staged)
-            self._condition.notify()
+            self._condition.notify_all()
         return staged
 
     def late(self) -> StateError:
-        """Return the error for a record that the database does not take in time."""
+        """Return the error for a record that the database does not take in time; the server may hang for ever."""
+        if self._begun and monotonic() - self._begun >= PATIENCE:
+            cut(self._connection)
+        if self.spooler is not None:
+            self.spooler.cut_if_late()
         return self._database.failed(f"a record was not kept within {PATIENCE:g} seconds")
 
     def close(self) -> None:
         """Write what is staged, and end."""
+        if self.spooler is not None:
+            self.spooler.close(PATIENCE)
         with self._condition:
             self._closed = True
-            self._condition.notify()
+            self._condition.notify_all()
         self._thread.join(timeout=PATIENCE)
 
     def _write(self) -> None:
         while batch := self._next():
             texts = [staged.text for staged in batch]
+            self._begun, self._commits = monotonic(), False
             try:
                 numbers = self._commit(texts)
             except psycopg.Error as error:
-                self._lose(batch, self._database.failed(reason(error)))
+                self._lose(batch, self._database.failed(reason(error)), is_absent=not self._commits)
             except StateError as error:
                 self._lose(batch, error)
             except Exception as error:  # noqa: BLE001 -- a caller must not wait for ever
@@ -221,6 +187,7 @@ class PostgresLog:
             else:
                 for staged, number in zip(batch, numbers, strict=True):
                     staged.future.set_result(number)
+            self._begun = 0.0
         if self._connection is not None:
             self._connection.close()
 
@@ -228,14 +195,17 @@ class PostgresLog:
         """Return what is staged, at most so many; nothing once the log is closed and all is written."""
         while True:
             with self._condition:
-                while not self._staged and not self._closed:
+                while (not self._staged or self._waits_for_spool()) and not self._closed:
                     self._condition.wait()
-                if not self._staged:
+                if not self._staged or self._waits_for_spool():
                     return []
                 taken = [self._staged.popleft() for _ in range(min(len(self._staged), _MOST_AT_ONCE))]
-            batch = [staged for staged in taken if staged.future.set_running_or_notify_cancel()]
+            batch = [row for row in taken if row.future.running() or row.future.set_running_or_notify_cancel()]
             if batch:
                 return batch
+
+    def _waits_for_spool(self) -> bool:
+        return self.spooler is not None and self.spooler.active
 
     def _commit(self, texts: list[str]) -> list[int]:
         connection = self._connection
@@ -248,6 +218,7 @@ class PostgresLog:
             except psycopg.OperationalError:  # the server was restarted; nothing of this is committed
                 connection.close()
                 connection, (numbers, head) = self._reconnected(texts)
+        self._commits = True
         connection.commit()
         self._head = head
         return numbers
@@ -269,12 +240,14 @@ class PostgresLog:
             ensure_partitions(connection)
             return write_records(connection, self._head, texts)
 
-    def _lose(self, batch: list[StagedRow], error: StateError) -> None:
-        """Refuse a batch; whether the database has it after all is found out by asking it for the head."""
-        for staged in batch:
-            staged.future.set_exception(error)
-            if staged.on_failure is not None:
-                staged.on_failure(error)
+    def _lose(self, batch: list[StagedRow], error: StateError, *, is_absent: bool = False) -> None:
+        """Refuse a batch, or have it spooled if the database surely does not have it (`is_absent`).
+
+        Whether the database has it after all is found out by asking it for the head.
+        """
+        if not (is_absent and self.spooler is not None and self.spooler.take_over(batch)):
+            for staged in batch:
+                staged.fail(error)
         connection, self._connection, self._head = self._connection, None, None
         if connection is not None:
             connection.close()

@@ -14,7 +14,7 @@ from byleave.record import Record
 from byleave.store.audit.chain import EMPTY, ChainHead, is_hash, linked
 from byleave.store.audit.chain_walk import MOST_SHOWN, ChainProblem
 from byleave.store.audit.verify import Verification
-from byleave.store.postgres.audit_log import first_hash
+from byleave.store.postgres.chains import first_hash
 from byleave.store.postgres.columns import NAMES, columns_of
 from byleave.store.postgres.maintenance import MAINTENANCE, checkpoint_parts
 from byleave.text import shown

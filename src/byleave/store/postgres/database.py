@@ -10,7 +10,10 @@ Start at `Database.run`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
+import socket
 import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as LateError
@@ -72,6 +75,14 @@ def connect(address: StoreAddress) -> Connection[Any]:
     return connection
 
 
+def cut(connection: Connection[Any] | None) -> None:
+    """End the wait of the thread that uses a connection: a server that hangs may do so for ever."""
+    with contextlib.suppress(OSError, psycopg.Error):
+        if connection is not None:
+            with socket.socket(fileno=os.dup(connection.fileno())) as line:
+                line.shutdown(socket.SHUT_RDWR)
+
+
 class Database:
     """The database at an address. `problem` is why it cannot be used now; empty while it can."""
 
@@ -79,6 +90,7 @@ class Database:
         self.address = address
         self.problem = ""
         self._waiting: SimpleQueue[tuple[Future[Any], Work] | None] = SimpleQueue()
+        self._working: dict[Future[Any], Connection[Any]] = {}  # what threads are at
         self._failed = threading.Event()
         self._ended = threading.Event()
         logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
@@ -116,17 +128,17 @@ class Database:
         try:
             done: Done = future.result(timeout=PATIENCE)
         except LateError:
-            future.cancel()
-            raise self.failed(f"no answer within {PATIENCE:g} seconds") from None
+            raise self._late(future) from None
         return done
 
     async def run_async(self, work: Callable[[Connection[Any]], Done]) -> Done:
         """Do the same without blocking the event loop."""
+        future = self._begin(work)
         try:
             async with asyncio.timeout(PATIENCE):
-                done: Done = await asyncio.wrap_future(self._begin(work))
+                done: Done = await asyncio.wrap_future(future)
         except TimeoutError:
-            raise self.failed(f"no answer within {PATIENCE:g} seconds") from None
+            raise self._late(future) from None
         return done
 
     def refuse_if_down(self) -> None:
@@ -136,7 +148,7 @@ class Database:
 
     def failed(self, why: str) -> StoreDownError:
         """Note that the database cannot be used, and return the error that says so."""
-        self.problem = why
+        self.problem = self.problem or why  # what follows from the first is no news
         self._failed.set()
         return self._down(why)
 
@@ -152,6 +164,13 @@ class Database:
             self._waiting.put(None)
         self._pool.close(timeout=1)
 
+    def _late(self, future: Future[Any]) -> StoreDownError:
+        """Return the error for work that takes too long, and have no thread of ours wait for it any more."""
+        error = self.failed(f"no answer within {PATIENCE:g} seconds")
+        future.cancel()
+        cut(self._working.get(future))
+        return error
+
     def _begin(self, work: Work) -> Future[Any]:
         self.refuse_if_down()
         future: Future[Any] = Future()
@@ -166,6 +185,7 @@ class Database:
                 continue
             try:
                 with self._pool.connection() as connection:
+                    self._working[future] = connection
                     done = work(connection)
                 future.set_result(done)
             except _DOWN as error:
@@ -175,6 +195,8 @@ class Database:
                 future.set_exception(StateError(problem, hint="see the log of the database"))
             except BaseException as error:  # noqa: BLE001 -- the caller gets it
                 future.set_exception(error)
+            finally:
+                self._working.pop(future, None)
 
     def _watch(self) -> None:
         """Look now and then whether the database answers; while it is down, less and less often."""

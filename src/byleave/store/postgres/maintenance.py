@@ -22,7 +22,7 @@ from psycopg.sql import SQL, Identifier
 from byleave.errors import StateError
 from byleave.record import Record
 from byleave.store.audit.records import encode
-from byleave.store.postgres.audit_log import begin_chain, write_records
+from byleave.store.postgres.chains import begin_chain, write_records
 from byleave.store.postgres.database import connect, reason
 from byleave.store.postgres.schema import LOCK_MAINTENANCE, PARTITION, ensure_partitions
 

@@ -21,6 +21,8 @@ from byleave.store.postgres.maintenance import Maintainer, MaintenanceThread
 from byleave.store.postgres.replicas import SharedReplicas
 from byleave.store.postgres.schema import migrate
 from byleave.store.postgres.signed_documents import KEY_FILE, SignedDocuments, StoreKey, read_key
+from byleave.store.postgres.spool_file import spool_directory, spooled_bytes
+from byleave.store.postgres.spooling import MEGABYTES, SpoolSettings, describe_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from byleave.store.address import StoreAddress
     from byleave.store.approvals import Approvals
     from byleave.user_files import ParseCache
+
+SPOOL = "spool"  # of `[store] on_failure`
 
 
 class SharedStore:
@@ -43,19 +47,51 @@ class SharedStore:
         self._key = key
         self._documents = SignedDocuments(database, key)
         self._maintenance: MaintenanceThread | None = None
+        self._spool: SpoolSettings | None = None
+        self._log: PostgresLog | None = None
+        self._note: Callable[[str], None] | None = None
 
     @property
     def problem(self) -> str:
-        """Why the store cannot be used now; empty while it can."""
-        return self.database.problem
+        """Why calls cannot be recorded now; empty while they can."""
+        spooler = None if self._log is None else self._log.spooler
+        if spooler is None or not spooler.may_write:
+            return self.database.problem
+        return self.database.problem and spooler.problem
+
+    @property
+    def is_spooling(self) -> bool:
+        """Whether records wait on this machine for the database."""
+        return self._log is not None and self._log.spooler is not None and self._log.spooler.active
+
+    @property
+    def spooled_bytes(self) -> int:
+        """How many bytes of records wait on this machine."""
+        return 0 if self._spool is None else spooled_bytes(self._spool.directory)
+
+    def use_spool(self, state: str, settings: Mapping[str, Any], note: Callable[[str], None]) -> None:
+        """Deliver what earlier gateways of this machine have left; where the settings say so, records may wait, too.
+
+        `state` is the directory of the user's state. For a process that stays, before it takes its log.
+        """
+        table = settings.get("store", {})
+        self._spool = SpoolSettings(
+            spool_directory(state, self._key),
+            self._key,
+            may_write=table.get("on_failure") == SPOOL,
+            megabytes=table.get("spool_megabytes", MEGABYTES),
+        )
+        self._note = note
 
     def log(self, mask: Redactor) -> PostgresLog:
         """Return the audit log of this process."""
-        return PostgresLog(self.database, mask=mask)
+        self._log = PostgresLog(self.database, mask=mask, spool=self._spool, note=self._note)
+        return self._log
 
     def approvals(self, directory: str, memory: ParseCache) -> Approvals:
         """Return the approvals of a workspace, whose calls are those of the store."""
-        return SharedApprovals(directory, memory, self.database, self._documents)
+        spools = self._spool is not None and self._spool.may_write
+        return SharedApprovals(directory, memory, self.database, self._documents, spools=spools)
 
     def maintain(self, settings: Mapping[str, Any], note: Callable[[str], None]) -> None:
         """Write checkpoints and drop old records from now on, in turn with the other replicas."""
@@ -91,6 +127,11 @@ def open_store(address: StoreAddress, config: str, environ: Mapping[str, str]) -
     return SharedStore(database, key)
 
 
-def open_records(address: StoreAddress, config: str, environ: Mapping[str, str]) -> PostgresRecords:
-    """Return the records of a store, to be read."""
-    return PostgresRecords(address, read_key(config, environ))
+def open_records(address: StoreAddress, config: str, environ: Mapping[str, str], state: str = "") -> PostgresRecords:
+    """Return the records of a store, to be read; `warnings` say what still waits for it on this machine."""
+    key = read_key(config, environ)
+    records = PostgresRecords(address, key)
+    waiting = describe_waiting(spool_directory(state, key)) if key is not None and state else ""
+    if waiting:
+        records.warnings.append(waiting)
+    return records
