@@ -47,3 +47,21 @@ def test_every_cell_of_the_comparison_has_a_source() -> None:
     found = cells(text)
     assert len(found) == 80
     assert [cell for cell in found if not set(re.findall(r"\[\^(\w+)\]$", cell)) & given] == []
+
+
+def promises() -> dict[str, list[str]]:
+    """Return the promises of the threat model, each with the tests that it names."""
+    text = (DOCS / "threat-model.md").read_text()
+    section = text.partition("## What is promised in this version")[2].partition("\n## ")[0]
+    found: dict[str, list[str]] = {}
+    for row in section.splitlines():
+        if row.startswith("- "):
+            found[row] = []
+        elif named := NAMED.search(row):
+            found[list(found)[-1]].append(f"{named[1]}::{named[2]}")
+    return found
+
+
+def test_every_promise_names_the_test_that_holds_it() -> None:
+    assert len(promises()) >= 30
+    assert [promise for promise, tests in promises().items() if not tests] == []
