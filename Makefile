@@ -108,7 +108,7 @@ lock: $(READY) ## take the newest versions of what development needs into the lo
 		--extra docs --output-file requirements-docs.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--constraint requirements-dev.lock --extra jwt --extra otel --extra postgres --output-file deploy/requirements.lock pyproject.toml
-	echo hatchling | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--constraint requirements-dev.lock --output-file deploy/build.lock -
 
 # Beside its sources, as a wheel has it: otherwise every test builds it into a home of its own.

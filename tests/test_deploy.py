@@ -5,13 +5,16 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import yaml
 
+import amounts
 from byleave.cli.arguments import read_arguments
 from byleave.cli.commands import COMMON, ROOT
 from byleave.gateway.http_front import ROUTES
@@ -143,8 +146,29 @@ def test_the_locks_of_the_image_are_part_of_that_of_development() -> None:
         assert locked
         assert locked <= known, "run `make lock`"
         assert "://" not in text
-    needed = {"msgspec", "google-re2", "psycopg", "pyjwt", "opentelemetry-sdk"}
+    written = tomllib.loads((TOP / "pyproject.toml").read_text())
+    for_build = {re.split(r"[\[><=]", each)[0] for each in written["build-system"]["requires"]}
+    assert for_build <= {line.split("==")[0] for line in pattern.findall((DEPLOY / "build.lock").read_text())}
+    project = written["project"]
+    extras = [each for name in ("jwt", "otel", "postgres") for each in project["optional-dependencies"][name]]
+    needed = {re.split(r"[\[><=]", each)[0] for each in (*project["dependencies"], *extras)}
     assert needed <= {line.split("==")[0] for line in pattern.findall((DEPLOY / "requirements.lock").read_text())}
+
+
+@amounts.slow
+def test_what_the_image_is_given_makes_a_wheel_with_its_launcher(tmp_path: Path) -> None:
+    """A hook of the build that reads one more directory of the checkout would fail in the image alone."""
+    copies = [rest.split() for word, rest in instructions() if word == "COPY" and not rest.startswith("--")]
+    for *sources, target in copies:
+        for name in sources:
+            place = tmp_path / (target if target == name else f"{target}/{Path(name).name}")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            copy = shutil.copytree if (TOP / name).is_dir() else shutil.copy
+            copy(TOP / name, place)
+    argv = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "made")]
+    subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True, timeout=170)
+    (wheel,) = (tmp_path / "made").glob("*.whl")
+    assert any("/launcher" in name for name in ZipFile(wheel).namelist())
 
 
 def test_probes_and_health_checks_ask_paths_that_the_gateway_has() -> None:
