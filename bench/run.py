@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from byleave.store.audit.chain import load_fast_hash
 from byleave.workspace.resolve import Root
 from byleave.workspace.safe_open import Anchor
 from dashboard import dashboard_figures
+from fleet import fleet_figures
 from gateway import mcp_figures
 from hook import hook_figures
 from large import large_figures
@@ -38,6 +40,7 @@ from proxy import proxy_figures
 from sandbox import sandbox_figures
 from service import service_figures
 from shell_run import shell_figures
+from telemetry import telemetry_figures
 from toolhost import toolhost_figures
 
 SIZES = (10, 1_000, 100_000)
@@ -72,6 +75,8 @@ def main() -> None:
             ("the hook", hook_figures()),
             ("large policies and workspaces", large_figures()),
             ("the gateway before MCP servers", mcp_figures()),
+            ("several gateways on one database", fleet_figures(clients=(1, 16), records=400)),
+            ("telemetry of the gateway", telemetry()),
         ):
             print(f"\n{title}")
             for what, figure, ratio in rows:
@@ -101,6 +106,15 @@ def guarding(root: Path) -> "Iterator[tuple[str, str, str]]":
         yield f"answer about {what}", f"{answered * 1e6:.1f} µs", more
     guard.close()
     config.unlink()
+
+
+def telemetry() -> "Iterator[tuple[str, str, str]]":
+    """Yield what logs and telemetry cost a call; without the packages, only that they are missing."""
+    if find_spec("opentelemetry") is None:
+        yield "telemetry", "not measured", "pip install 'byleave[otel]'"
+        return
+    for what, figure in telemetry_figures(rounds=8):
+        yield what, "", figure
 
 
 def auditing() -> "Iterator[tuple[str, str, str]]":

@@ -39,12 +39,12 @@ async def collect() -> None:
 
 
 def main() -> None:
-    for what, figure in telemetry_figures(quick="--quick" in sys.argv):
+    for what, figure in telemetry_figures(rounds=2 if "--quick" in sys.argv else ROUNDS):
         print(f"  {what:<58} {figure}", flush=True)
 
 
-def telemetry_figures(*, quick: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield what a call costs with each. Quick: only that everything can be measured."""
+def telemetry_figures(*, rounds: int = ROUNDS) -> Iterator[tuple[str, str]]:
+    """Yield what a call, and a request that is refused, costs with each."""
     parties = str(Path(__file__).with_name("gateway_parties.py"))
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory())).resolve()
@@ -57,7 +57,7 @@ def telemetry_figures(*, quick: bool = False) -> Iterator[tuple[str, str]]:
             name: stack.enter_context(gateway(place, policy_text(server.port) + more)) for name, more in tables.items()
         }
         for what, make in (("a call", allowed), ("a request that is refused for its token", refused)):
-            taken = asyncio.run(in_turn(ways, make, rounds=2 if quick else ROUNDS))
+            taken = asyncio.run(in_turn(ways, make, rounds=rounds))
             for name, each in taken.items():
                 parts = ((part(each), part(each) - part(taken[OFF])) for part in (statistics.median, statistics.fmean))
                 p50, mean = (f"{figure * 1e6:,.0f} µs computed, {added * 1e6:+,.0f} µs" for figure, added in parts)

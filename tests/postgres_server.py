@@ -93,6 +93,12 @@ class PostgresServer:
             return False
         return True
 
+    @property
+    def postmaster(self) -> int:
+        """The process whose children serve."""
+        assert self._process is not None
+        return self._process.pid
+
     def url(self, database: str) -> str:
         """Return the address of a database of this server."""
         return f"postgresql://byleave@/{database}?host={self._directory}"
