@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import sys
 import tomllib
@@ -57,6 +58,7 @@ def test_the_commands_in_the_comments_work(tmp_path: Path) -> None:
         "byleave policy show": 0,
         "byleave check update README.md --tool editor": 20,
         "byleave policy test": 0,
+        "byleave schema --editor": 0,
     }
 
 
@@ -92,10 +94,24 @@ def test_the_file_means_what_it_says(tmp_path: Path) -> None:
     assert codes == {name: code for name, (_words, code) in ANSWERS.items()}
 
 
-def test_the_file_names_a_schema_that_is_there(tmp_path: Path) -> None:
+def test_nothing_is_written_that_a_package_of_the_project_would_bring_along_for_nothing(tmp_path: Path) -> None:
     byleave("init", cwd=tmp_path)
-    name = (tmp_path / "byleave.toml").read_text().splitlines()[0].removeprefix("#:schema ")
-    assert json.loads((tmp_path / name).read_text()) == json.loads(byleave("schema").out)
+    written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert written == {"byleave.toml", CASE_FILE, ".byleave/.gitignore"}
+    assert str(tmp_path) not in (tmp_path / "byleave.toml").read_text()  # it is shared
+
+
+def test_an_editor_finds_the_schema_in_the_users_cache(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "BYLEAVE_HOME": None, "XDG_CACHE_HOME": None}
+    done = byleave("schema", "--editor", "--json", cwd=tmp_path, env=home)
+    found = json.loads(done.out)
+    assert found["file"] == str(tmp_path / ".cache/byleave/byleave.schema.json")
+    assert json.loads(Path(found["file"]).read_text()) == json.loads(byleave("schema").out)
+    ((pattern, address),) = found["settings"]["evenBetterToml.schema.associations"].items()
+    assert address == f"file://{found['file']}"
+    named = ["/p/byleave.toml", "/p/.byleave/local.toml", "/home/a/.config/byleave/config.toml", "/p/pyproject.toml"]
+    assert [bool(re.fullmatch(pattern, f"file://{name}")) for name in named] == [True, True, True, False]
+    assert byleave("schema", "--editor", cwd=tmp_path, env=home).code == 0  # again, after an upgrade
 
 
 @pytest.mark.parametrize("name", ["byleave.toml", ".byleave/config.toml"])
@@ -134,7 +150,7 @@ def test_files_beside_it_that_are_there_already_are_kept_and_not_claimed(tmp_pat
     (tmp_path / ".byleave").mkdir()
     (tmp_path / ".byleave" / ".gitignore").write_text("mine\n")
     done = byleave("init", "--json", cwd=tmp_path)
-    assert json.loads(done.out)["written"] == ["byleave.toml", ".byleave/schema.json", CASE_FILE]
+    assert json.loads(done.out)["written"] == ["byleave.toml", CASE_FILE]
     assert (tmp_path / ".byleave" / ".gitignore").read_text() == "mine\n"
 
 

@@ -622,7 +622,8 @@ ROOT = CommandSpec(
             "schema",
             "Print the JSON Schema of the configuration file.",
             "schema",
-            details="Editors complete and check byleave.toml with it; `byleave init` installs it for them.",
+            (OptionSpec(("--editor",), "put it where editors find it, and print the setting that names it"),),
+            details="Editors complete and check byleave.toml with it.",
         ),
         CommandSpec(
             "completion",

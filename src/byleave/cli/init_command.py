@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from byleave.cli.init_rules import cases_text, rules_text
 from byleave.cli.output import say, say_json, say_verbose
-from byleave.cli.schema_command import shipped_schema
 from byleave.cli.workspace import open_workspace, working_directory
 from byleave.core.suggest import toml_string
 from byleave.errors import ByleaveError, InputError
@@ -51,14 +50,13 @@ CASE_FILE = "byleave.policy-test.toml"
 SECRETS = (".env", ".env.local", "secrets")
 
 _HEAD = """\
-#:schema ./.byleave/schema.json
-#
 # What the tools of AI agents may touch in this project. Nothing touches your machine but by your leave.
 #
 #   byleave trust                                    put this file into effect, as it is now
 #   byleave policy show                              every rule, with its file and line
 #   byleave check update README.md --tool editor     what the policy decides, and why
 #   byleave policy test                              try the cases in byleave.policy-test.toml
+#   byleave schema --editor                          have your editor complete and check this file
 
 [defaults]
 os_sandbox = "auto"     # auto | require | off: what to do where the kernel cannot enforce this
@@ -112,7 +110,7 @@ _NET_EXAMPLE = """
 
 
 def run(given: ParsedArguments) -> int:
-    """Write the file and the schema it names; never overwrite one."""
+    """Write the file and its cases; never overwrite one."""
     agents = tuple(dict.fromkeys(given.options.get("for", ())))
     root = open_workspace(given).root.path if given.one("root") is not None else working_directory()
     for name in PROJECT_FILES:
@@ -124,7 +122,6 @@ def run(given: ParsedArguments) -> int:
     rules = rules_text(strict=strict, agents=agents, hosts=_hosts(root))
     files = {
         "byleave.toml": "".join(_parts(root, kinds, rules)),
-        ".byleave/schema.json": shipped_schema(),
         ".byleave/.gitignore": "# personal settings stay personal\nlocal.toml\n",
         CASE_FILE: cases_text(strict=strict, agents=agents),
     }
@@ -196,7 +193,7 @@ def _refuse_odd_directory(root: str) -> None:
     """Refuse a link in the place of `.byleave`: it would have us write somewhere else."""
     place = os.path.join(root, ".byleave")
     if os.path.lexists(place) and (os.path.islink(place) or not os.path.isdir(place)):
-        raise InputError(".byleave is not a directory", hint="move it away: the schema and personal settings go there")
+        raise InputError(".byleave is not a directory", hint="move it away: personal settings go there")
 
 
 def _write(path: str, text: str) -> bool:

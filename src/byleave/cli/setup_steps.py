@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 INIT, IMPORT, TRUST, HOOK, PROBE = "init", "import", "trust", "hook", "probe"
 WOULD, DONE, SKIPPED, FAILED = "would", "done", "skipped", "failed"
-_WRITTEN = ("byleave.toml", ".byleave/schema.json", ".byleave/.gitignore", "byleave.policy-test.toml")
+_WRITTEN = ("byleave.toml", ".byleave/.gitignore", "byleave.policy-test.toml")
 
 
 class SetupStep(Struct, frozen=True):
