@@ -242,9 +242,9 @@ class Running:
 
 
 @contextmanager
-def over_http(place: Place, *more: str) -> Iterator[Running]:
+def over_http(place: Place, *more: str, address: str = "127.0.0.1:0") -> Iterator[Running]:
     """Run a gateway that listens somewhere on loopback."""
-    argv = [*COMMAND, *place.words("--http", "127.0.0.1:0", *more)]
+    argv = [*COMMAND, *place.words("--http", address, *more)]
     process = subprocess.Popen(
         argv,
         env=place.env,

@@ -13,7 +13,8 @@ import os
 import signal
 import sys
 from contextlib import redirect_stdout, suppress
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
@@ -48,7 +49,7 @@ from byleave.text import quoted, shown, shown_lines
 from byleave.toolhost.authorize import WithRunModes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
     from typing import Any
 
     from byleave.cli.arguments import ParsedArguments
@@ -145,7 +146,9 @@ def _run(given: ParsedArguments, place: WorkerPlace | None) -> int:
             shared.maintain(policy.compiled.settings, log.note)
         for sentence in guard.warnings:
             log.note(sentence)
-        return asyncio.run(_serve(given, workspace, guard, log, shared=shared, place=place))
+        loop = None if given.one("http") is None else event_loop(os.environ)
+        with asyncio.Runner(loop_factory=loop) as runner:
+            return runner.run(_serve(given, workspace, guard, log, shared=shared, place=place))
     finally:
         guard.close()
         if shared is not None:
@@ -154,6 +157,23 @@ def _run(given: ParsedArguments, place: WorkerPlace | None) -> int:
             log.note(sentence)
         log.close()
         gc.freeze()  # what the last collection would find is not worth it, and msgspec 0.22 frees some of it twice
+
+
+def event_loop(environment: Mapping[str, str]) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes the event loop: uvloop's, where it is installed and BYLEAVE_LOOP is not `asyncio`."""
+    said = environment.get("BYLEAVE_LOOP", "")
+    if said not in ("", "asyncio", "uvloop"):
+        raise InputError(f"BYLEAVE_LOOP is {quoted(said)}", hint="set it to asyncio or uvloop, or not at all")
+    if said == "asyncio":
+        return None
+    try:
+        return cast("Callable[[], asyncio.AbstractEventLoop]", import_module("uvloop").new_event_loop)
+    except ImportError:
+        if said:
+            raise InputError(
+                "BYLEAVE_LOOP is uvloop, which is not here", hint="pip install 'byleave[uvloop]'"
+            ) from None
+        return None
 
 
 async def _serve(
@@ -279,9 +299,12 @@ async def _over_http(given: ParsedArguments, gateway: Gateway, log: Log, place: 
     try:
         await asyncio.get_running_loop().create_future()  # until we are stopped
     finally:
-        await front.close()
-        if access_log is not None:
-            access_log.close()
+        try:
+            await front.drain()  # a second signal ends it
+        finally:
+            await front.close()
+            if access_log is not None:
+                access_log.close()
     return 0
 
 

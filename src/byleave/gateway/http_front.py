@@ -166,6 +166,8 @@ _SPOOLING = b'{"status":"ok","store":"spooling"}'
 _READY = "/ready"
 _OLD_MESSAGES = "/messages"
 _METRICS = "/metrics"
+DRAIN = 20.0  # seconds for open calls to end, once the process is to end
+_ENDING = "the gateway is ending here"
 _MOST_OPEN = 512  # messages of one session, or of one caller without any, that are worked on at a time
 _STANDING = "subscriptions/listen"  # a message whose answer is a stream that stands
 _MOST_UNKNOWN = 1 << 16  # bytes of a body that may wait until the key of its token is known
@@ -225,6 +227,7 @@ class HttpFront:
         self._sessions = HttpSessions(0, "" if replicas is None else replicas.own)
         self._open_of: Counter[str] = Counter()  # messages without a session that are worked on, by principal
         self._standing = StandingRequests()
+        self._is_draining = False
         self._settings: FrontSettings | None = None
         self._resource: ProtectedResource | None = None
         self._proofs: object = None
@@ -361,6 +364,20 @@ class HttpFront:
                 hint="choose another address or port",
             ) from None
         await self._replicas.announce(self.replica_addresses[0])
+
+    async def drain(self, *, seconds: float = DRAIN) -> None:
+        """Begin no more sessions, send standing streams elsewhere, and wait until no call is open, for so long."""
+        self._is_draining = True
+        self._sessions.send_streams_elsewhere()
+        self._standing.send_elsewhere()
+        until = asyncio.get_running_loop().time() + seconds
+        while (calls := self._open_calls()) and (left := until - asyncio.get_running_loop().time()) > 0:
+            await asyncio.wait(calls, timeout=left)
+
+    def _open_calls(self) -> list[asyncio.Task[None]]:
+        passed = () if self._for_replicas is None else self._for_replicas.working
+        working = (*self._server.working, *passed)
+        return [each.task for each in working if each.task is not None and each not in self._standing]
 
     async def close(self, *, grace: float = 5.0) -> None:
         """Finish the open requests within `grace` seconds, then end all sessions and connections."""
@@ -504,9 +521,13 @@ class HttpFront:
             work = partial(accept, exchange, conversation, context)
         else:
             work = partial(answered, exchange, self._response(exchange), conversation, context, id_of(message))
-            if message.method == _STANDING and caller.identity == "verified":
-                work = partial(self._standing.hold, exchange, proof_until(caller, exchange.connection.now), work)
+            if message.method == _STANDING:
+                work = partial(self._standing.hold, exchange, self._proof_until(exchange, caller), work)
         return partial(self._counted, caller.principal, work)
+
+    @staticmethod
+    def _proof_until(exchange: HttpExchange, caller: Caller) -> float | None:
+        return proof_until(caller, exchange.connection.now) if caller.identity == "verified" else None
 
     def _response(self, exchange: HttpExchange) -> PostResponse:
         return PostResponse(exchange, challenge=self.identity.challenge)
@@ -535,6 +556,8 @@ class HttpFront:
         return partial(_within, exchange, session, work)
 
     def _opening(self, exchange: HttpExchange, caller: Caller) -> Work | None:
+        if self._is_ending(exchange):
+            return None
         session = self._sessions.add(caller, self._gateway.converse, exchange.connection.now)
         if session is None:
             self._no_room(exchange)
@@ -562,13 +585,14 @@ class HttpFront:
             return None
         owner = self._owner_elsewhere(exchange)
         if owner:
-            return partial(self._pass_on, exchange, caller, owner)
+            work = partial(self._pass_on, exchange, caller, owner)
+            return partial(self._standing.hold, exchange, self._proof_until(exchange, caller), work)
         session = self._named_session(exchange, caller)
         if session is None:
             return None
         if session.stream is not None:
             session.stream.end()
-        until = proof_until(caller, exchange.connection.now) if caller.identity == "verified" else None
+        until = self._proof_until(exchange, caller)
         ended = partial(_stream_ended, session)
         session.stream = EventStream(exchange, ended, fields=_session_field(session), until=until)
         session.conversation.attach(session.stream)
@@ -644,7 +668,7 @@ class HttpFront:
 
     def _old_listen(self, exchange: HttpExchange, caller: Caller) -> None:
         """Begin a session of revision 2024-11-05: it lives as long as its stream, by which everything is answered."""
-        if not takes_events(exchange):
+        if not takes_events(exchange) or self._is_ending(exchange):
             return
         session = self._sessions.add(caller, self._gateway.converse, exchange.connection.now, is_old=True)
         if session is None:
@@ -679,6 +703,12 @@ class HttpFront:
         self._note_refusal(exchange, "too_many", status=429)
         too_many(exchange)
 
+    def _is_ending(self, exchange: HttpExchange) -> bool:
+        """Whether no session begins here any more; then the request is refused."""
+        if self._is_draining:
+            exchange.refuse(503, INTERNAL_ERROR, _ENDING, fields=b"Retry-After: 1\r\n")
+        return self._is_draining
+
     def _no_room(self, exchange: HttpExchange) -> None:
         self._note_refusal(exchange, "sessions", status=503)
         no_room(exchange)
@@ -707,8 +737,8 @@ class HttpFront:
         """Say what all but foreign pages may know: that the gateway runs, and how one gets a token for it."""
         if is_foreign(exchange.head.fields):
             self._refuse(exchange, FOREIGN_PAGE)
-        elif exchange.head.path == _READY and self._gateway.problem:
-            exchange.reply(503, msgspec.json.encode({"status": "not ready", "why": self._gateway.problem}))
+        elif exchange.head.path == _READY and (why := _ENDING if self._is_draining else self._gateway.problem):
+            exchange.reply(503, msgspec.json.encode({"status": "not ready", "why": why}))
         elif exchange.head.path == _READY and self._gateway.is_spooling:
             exchange.reply(200, _SPOOLING)
         elif exchange.head.path in (_HEALTH, _READY) or self._resource is None:

@@ -133,6 +133,12 @@ class HttpSessions:
             if session.stream is not None and session.caller.identity == "verified":
                 session.stream.end()
 
+    def send_streams_elsewhere(self) -> None:
+        """End all standing streams; what comes for their clients waits until they have opened others."""
+        for session in list(self._by_id.values()):
+            if session.stream is not None:
+                session.stream.end(come_back())
+
     async def close(self) -> None:
         """End all sessions, and wait until they have ended."""
         for session in list(self._by_id.values()):
@@ -165,6 +171,7 @@ async def _closed(conversation: Conversation) -> None:
 _UNAUTHORIZED = 401
 CANCELLED = -32800  # what the official SDK answers to a request that was withdrawn
 _SOON = 0.05  # seconds after which a client need not wait for what its notification sets off
+_BACK_SOONEST = 500  # milliseconds
 _LONGEST_PROOF = 3600.0  # seconds for which a stream stands before its client has to prove itself again
 
 
@@ -306,7 +313,10 @@ class EventStream:
     ) -> None:
         await self.send(*parts)
 
-    def end(self) -> None:
+    def end(self, last: Sequence[bytes] = ()) -> None:
+        """End it; `last` are the pieces of a last event."""
+        if last:
+            self._exchange.write_event(last)
         self._exchange.end_events()
         self._ended()
 
@@ -326,6 +336,11 @@ class EventStream:
             on_end(self)
 
 
+def come_back() -> list[bytes]:
+    """Return the event that has a client open its stream again soon; not all of them at the same moment."""
+    return [b"retry: %d\n\n" % (_BACK_SOONEST + secrets.randbelow(_BACK_SOONEST))]
+
+
 def proof_until(caller: Caller, now: float) -> float:
     """Return when a caller who has proved who it is has to prove it again: not later than its token expires."""
     left = _LONGEST_PROOF if caller.expires is None else caller.expires - time.time()
@@ -333,15 +348,21 @@ def proof_until(caller: Caller, now: float) -> float:
 
 
 class StandingRequests:
-    """Requests of clients without a session that stay open for as long as the client likes: until their proof ends."""
+    """Requests whose responses stay open for as long as the client likes: until the proof of the caller ends.
+
+    Those of clients without a session, and streams that another replica writes. None: there was no proof.
+    """
 
     def __init__(self) -> None:
-        self._until: dict[HttpExchange, float] = {}
+        self._until: dict[HttpExchange, float | None] = {}
 
     def __len__(self) -> int:
         return len(self._until)
 
-    async def hold(self, exchange: HttpExchange, until: float, work: Work) -> None:
+    def __contains__(self, exchange: object) -> bool:
+        return exchange in self._until
+
+    async def hold(self, exchange: HttpExchange, until: float | None, work: Work) -> None:
         """Do the work of such a request."""
         self._until[exchange] = until
         try:
@@ -352,7 +373,14 @@ class StandingRequests:
     def end(self, now: float = inf) -> None:
         """End those whose proof has ended by now; all of them, if the proofs themselves have changed."""
         for exchange, until in list(self._until.items()):
-            if now >= until and exchange.task is not None:
+            if until is not None and now >= until and exchange.task is not None:
+                exchange.task.cancel()
+
+    def send_elsewhere(self) -> None:
+        """End all of them, and have their clients come back, to another replica."""
+        for exchange in list(self._until):
+            exchange.write_event(come_back())
+            if exchange.task is not None:
                 exchange.task.cancel()
 
 

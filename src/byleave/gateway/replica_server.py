@@ -36,7 +36,7 @@ from byleave.net.peers import group_of
 from byleave.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import Protocol
 
     from byleave.gateway.http_request import HttpExchange
@@ -94,6 +94,11 @@ class ReplicaServer:
     def addresses(self) -> list[PeerAddress]:
         """Where it listens."""
         return self._server.addresses
+
+    @property
+    def working(self) -> Collection[HttpExchange]:
+        """The requests that are not answered yet."""
+        return self._server.working
 
     def limit(self, *, body_bytes: int, connections: int) -> None:
         """Take on other limits. How many connections each client may have was decided where it came in."""

@@ -2,14 +2,12 @@
 
 import json
 import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import sha256
 from http.client import HTTPConnection, HTTPException
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +17,7 @@ import pytest
 
 import amounts
 from fakes.mcp_sdk import LEGACY, MODERN, SHOP, Place, Running, Talk, at, eventually, over_http, talking, words
+from fakes.round_robin import RoundRobin
 from postgres_server import KEY, PostgresServer
 from sandbox.machine import needs_sandbox
 
@@ -279,41 +278,15 @@ def test_replicas_that_are_killed_lose_no_record_and_no_other_replica(tmp_path: 
     assert place.byleave("audit", "verify").code == 0
 
 
-class RoundRobin:
-    """A proxy that knows nothing: each connection goes to the next gateway."""
-
-    def __init__(self, *running: Running) -> None:
-        self._targets = cycle([(urlsplit(each.url).hostname, urlsplit(each.url).port) for each in running])
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/mcp"
-        self.connections = 0
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                line, _ = self._listener.accept()
-                self.connections += 1
-                other = socket.create_connection(next(self._targets))
-                for one, two in ((line, other), (other, line)):
-                    threading.Thread(target=_pump, args=(one, two), daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-
-def _pump(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError), source:
-        while data := source.recv(1 << 16):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
+def proxy_to(*running: Running) -> RoundRobin:
+    addresses = [urlsplit(each.url) for each in running]
+    return RoundRobin(*[(each.hostname or "", each.port or 0) for each in addresses])
 
 
 @pytest.mark.parametrize("mode", [MODERN, LEGACY])
 def test_behind_a_proxy_that_knows_nothing_every_client_is_served(tmp_path: Path, url: str, mode: str) -> None:
     place = Place(tmp_path, POLICY)
-    with over_http(place) as one, over_http(place) as other, closing(RoundRobin(one, other)) as proxy:
+    with over_http(place) as one, over_http(place) as other, closing(proxy_to(one, other)) as proxy:
         for _ in range(2):
             with talking(at(proxy.url, Authorization=f"Bearer {TOKEN}"), mode) as talk:
                 assert [price(talk) for _ in range(3)] == ['{"cents": 250}'] * 3
