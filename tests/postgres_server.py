@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import psycopg
@@ -40,27 +41,32 @@ def _unprivileged() -> pwd.struct_passwd | None:
 class PostgresServer:
     """One cluster. `durable`: with the guarantees that hold when a machine is switched off; tests rarely need them."""
 
-    def __init__(self, *, durable: bool = False) -> None:
+    def __init__(self, *, durable: bool = False, of: "PostgresServer | None" = None) -> None:
+        """`of`: the server of which this one is a standby, that has on its disk what the other acknowledges."""
         self._durable = durable
-        self._directory = Path(tempfile.mkdtemp(prefix="byleave-pg-", dir="/tmp"))
+        self.directory = Path(tempfile.mkdtemp(prefix="byleave-pg-", dir="/tmp"))
         self._user = _unprivileged() if os.geteuid() == 0 else None
         if self._user is not None:
-            os.chown(self._directory, self._user.pw_uid, self._user.pw_gid)
-        self._directory.chmod(0o755)
+            os.chown(self.directory, self._user.pw_uid, self._user.pw_gid)
+        self.directory.chmod(0o755)
         self._process: subprocess.Popen[bytes] | None = None
         bin_ = programs()
         assert bin_ is not None
         self._bin = bin_
         words = ["-A", "trust", "-U", "byleave", "--no-sync", "-E", "UTF8", "--locale", "C", "--wal-segsize=1"]
         try:
-            self._run("initdb", "-D", self._data, *words)
+            if of is None:
+                self._run("initdb", "-D", self._data, *words)
+            else:
+                source = ["-h", str(of.directory), "-U", "byleave", "--checkpoint=fast", "--no-sync"]
+                self._run("pg_basebackup", "-D", self._data, "-R", *source)
         except BaseException:
             self.remove()
             raise
 
     @property
     def _data(self) -> str:
-        return str(self._directory / "data")
+        return str(self.directory / "data")
 
     def _words(self, program: str, *words: str) -> list[str]:
         user = self._user
@@ -73,9 +79,9 @@ class PostgresServer:
     def start(self) -> None:
         """Start the server, and wait until it answers."""
         speed = [] if self._durable else ["-c", "fsync=off", "-c", "full_page_writes=off"]
-        words = ["-D", self._data, "-k", str(self._directory), "-c", "listen_addresses=", *speed]
-        words += ["-c", "max_connections=60", "-c", "shared_buffers=16MB", "-c", "logging_collector=off"]
-        log = (self._directory / "log").open("ab")
+        words = ["-D", self._data, "-k", str(self.directory), "-c", "listen_addresses=", *speed]
+        words += ["-c", "max_connections=100", "-c", "shared_buffers=16MB", "-c", "logging_collector=off"]
+        log = (self.directory / "log").open("ab")
         self._process = subprocess.Popen(self._words("postgres", *words), stdout=log, stderr=log, cwd="/")
         log.close()
         for _ in range(600):
@@ -83,7 +89,7 @@ class PostgresServer:
                 return
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(0.05)
-                raise AssertionError((self._directory / "log").read_text())
+                raise AssertionError((self.directory / "log").read_text())
         raise AssertionError("the server does not answer")
 
     def _answers(self) -> bool:
@@ -101,7 +107,32 @@ class PostgresServer:
 
     def url(self, database: str) -> str:
         """Return the address of a database of this server."""
-        return f"postgresql://byleave@/{database}?host={self._directory}"
+        return f"postgresql://byleave@/{database}?host={self.directory}"
+
+    def url_with(self, other: "PostgresServer") -> str:
+        """Return an address by which whichever of two servers takes records is found."""
+        hosts = f"{self.directory},{other.directory}"
+        return f"postgresql://byleave@/postgres?host={hosts}&target_session_attrs=read-write"
+
+    def wait_for_standby(self) -> None:
+        """Have every commit wait for the standby from now on."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            for _ in range(600):
+                if connection.execute("SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'").fetchone():
+                    break
+                time.sleep(0.05)
+            connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            connection.execute("SELECT pg_reload_conf()")
+            for _ in range(600):
+                if connection.execute("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'").fetchone():
+                    return
+                time.sleep(0.05)
+        raise AssertionError("there is no standby")
+
+    def promote(self) -> None:
+        """Have a standby take records."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute("SELECT pg_promote(true, 30)")
 
     def emptied(self) -> str:
         """Remove all that an earlier test has left, and return the address."""
@@ -157,4 +188,4 @@ class PostgresServer:
                 process.kill()
                 process.wait(10)
         finally:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            shutil.rmtree(self.directory, ignore_errors=True)

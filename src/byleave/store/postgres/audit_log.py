@@ -225,7 +225,9 @@ class PostgresLog:
 
     def _reconnected(self, texts: list[str]) -> tuple[Connection[Any], tuple[list[int], WriterHead]]:
         self._head = None
+        self._begun = 0.0  # a connection that is not there yet cannot be cut
         connection = self._connection = connect(self._database.address)
+        self._begun = monotonic()
         return connection, self._written(connection, texts)
 
     def _written(self, connection: Connection[Any], texts: list[str]) -> tuple[list[int], WriterHead]:

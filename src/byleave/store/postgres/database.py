@@ -44,7 +44,7 @@ _LOOK_AGAIN = 1.0  # seconds between two looks while all is well
 _FIRST_RETRY, _LONGEST_RETRY = 0.05, 5.0  # seconds between two attempts to reach a server that is gone
 _SETTINGS: dict[str, Any] = {
     "application_name": "byleave",
-    "connect_timeout": 5,
+    "connect_timeout": 2,  # for each host of the address: one that hangs leaves time for the next within PATIENCE
     "tcp_user_timeout": 10_000,
     "keepalives_idle": 10,
 }
