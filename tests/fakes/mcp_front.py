@@ -133,7 +133,11 @@ class FakeGateway:
         self.metrics = Metrics()
         self.problem = ""
         self.is_spooling = False
+        self.tokens_used: list[bytes] = []
         self.refusals: list[tuple[str, str]] = []
+
+    def token_used(self, digest: bytes, /) -> None:
+        self.tokens_used.append(digest)
 
     def converse(self, caller: Caller) -> Talk:
         self.talks.append(Talk(self, caller))

@@ -6,12 +6,15 @@ from base64 import urlsafe_b64encode
 from os import urandom
 from typing import TYPE_CHECKING
 
-from byleave.cli.output import columns, paint, say, say_json
+from byleave.cli.output import columns, paint, say, say_json, warn
+from byleave.cli.shared_store import open_shared
 from byleave.cli.terminal import record_answers, requires_person
 from byleave.cli.workspace import open_policy, open_workspace
 from byleave.core.patterns import is_literal, oddity
 from byleave.core.suggest import toml_key
-from byleave.errors import InputError
+from byleave.errors import ByleaveError, InputError
+from byleave.store.approvals import now
+from byleave.store.token_uses import OwnTokenUses
 from byleave.text import quoted, shown
 from byleave.user_files import digest
 
@@ -57,17 +60,47 @@ def _list(given: ParsedArguments) -> int:
     compiled = open_policy(given).compiled
     agents = compiled.policy.views[0].agents
     known = () if agents is None else agents.agents
+    uses = _last_uses(given, compiled)
     if given.flag("json"):
-        say_json([_tree(agent, compiled) for agent in known])
+        say_json([{**_tree(agent, compiled), "last_used": uses.get(agent.name)} for agent in known])
         return 0
     for agent in known:
         proof = "proves who it is" if agent.name in compiled.bound_agents else "may be claimed by any caller"
+        if compiled.agent_tokens.get(agent.name):
+            used = uses.get(agent.name)
+            proof += f"; its token was last used at {used}" if used else "; its token was not used yet"
         say(f"{paint(shown(agent.name), 'bold')}  {proof}  ({shown(agent.source)})")
         for line in columns(list(agent_rows(agent))):
             say(line)
     if not known:
         say("no agents are configured: `rules` alone decide about calls of MCP servers")
     return 0
+
+
+def _last_uses(given: ParsedArguments, compiled: Compiled) -> dict[str, str]:
+    """Return when a token of each agent was last used, as far as the gateway of this user or the store knows."""
+    if not any(compiled.agent_tokens.values()):
+        return {}
+    workspace = open_workspace(given)
+    try:
+        shared = open_shared(workspace, compiled.settings)
+        try:
+            uses = (OwnTokenUses(workspace.homes.state, now) if shared is None else shared.token_uses).all()
+        finally:
+            if shared is not None:
+                shared.close()
+    except ByleaveError as error:
+        warn(given, [f"when tokens were last used cannot be known: {error.problem}"])
+        return {}
+    found = {
+        agent: [uses[each] for each in map(_plain, digests) if each in uses]
+        for agent, digests in compiled.agent_tokens.items()
+    }
+    return {agent: max(times) for agent, times in found.items() if times}
+
+
+def _plain(digest: str) -> str:
+    return digest.removeprefix("sha256:").lower()
 
 
 def agent_rows(agent: Agent) -> Iterator[tuple[str, str, str]]:

@@ -25,6 +25,8 @@ from byleave.gateway.server_listing import ServerListings
 from byleave.gateway.server_pool import ServerPool
 from byleave.gateway.session import Session, SessionPool
 from byleave.guard.evaluation import Who
+from byleave.store.approvals import now
+from byleave.store.token_uses import OwnTokenUses, UsedTokens
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -40,8 +42,10 @@ if TYPE_CHECKING:
     from byleave.policy.load import Workspace
     from byleave.policy.servers import ServerConfig
     from byleave.store.postgres.shared_store import SharedStore
+    from byleave.store.token_uses import TokenUses
 
 LOOK_AGAIN = 0.2  # seconds; with the time that a file takes to settle, a change holds within one
+_WRITE_AGAIN = 5.0  # seconds after it could not be written when tokens were used
 RESTING = 900.0  # seconds that what was opened for a stateless client stays open when it does not call
 MOST_NAMES = 64  # agents that one caller without a handshake may claim to be at a time
 
@@ -89,6 +93,10 @@ class Gateway:
         self._watching: asyncio.Task[None] | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}  # work that takes its time, and must not hold up the rest
         self._background = BackgroundTasks()
+        self._used_tokens = UsedTokens()
+        own = OwnTokenUses(workspace.homes.state, now)
+        self._token_uses: TokenUses = own if shared is None else shared.token_uses
+        self.token_used = self._used_tokens.note
         self._since = time_ns()
 
     @property
@@ -215,6 +223,8 @@ class Gateway:
             await asyncio.sleep(LOOK_AGAIN)
             self.context.refusals.tick(monotonic())
             self._do_once("ended what is not used", self._rest)  # a server may take seconds to end
+            if self._used_tokens:
+                self._do_once("wrote when tokens were used", self._write_token_uses)
             self._do_once("looked at what was approved", self._look_at_pins)  # ten thousand tools take a while to read
             try:
                 self.guard.policy.look_again()
@@ -252,6 +262,13 @@ class Gateway:
             await pool.rest(monotonic() - RESTING)
             if not pool.sessions and self._stateless.get(key) is pool:
                 del self._stateless[key]
+
+    async def _write_token_uses(self) -> None:
+        try:
+            await asyncio.to_thread(self._used_tokens.write_to, self._token_uses)
+        except ByleaveError as error:
+            self.note(f"when tokens were last used could not be written: {error.problem}")
+            await asyncio.sleep(_WRITE_AGAIN)
 
     def _keep_up(self) -> None:
         compiled = self.guard.policy.compiled

@@ -101,6 +101,9 @@ if TYPE_CHECKING:
         def problem(self) -> str:
             """Why calls cannot be served now; empty while they can."""
 
+        def token_used(self, digest: bytes, /) -> None:
+            """Note that a token of ours was used, by its hash."""
+
         @property
         def is_spooling(self) -> bool:
             """Whether records wait on this machine for the store."""
@@ -313,7 +316,12 @@ class HttpFront:
             own=[agent for agent, digests in tokens.items() if digests],
         )
         identity = Identity(
-            tokens=tokens, bound=bound, require=settings.require_identity, issuers=issuers, proxies=self._proxies
+            tokens=tokens,
+            bound=bound,
+            require=settings.require_identity,
+            issuers=issuers,
+            proxies=self._proxies,
+            on_token=self._gateway.token_used,
         )
         if not identity.is_configured:
             for address in self.addresses:

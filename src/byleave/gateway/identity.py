@@ -25,7 +25,7 @@ from byleave.gateway.token_claims import Rejected, is_name
 from byleave.text import quoted, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Protocol
 
     from byleave.gateway.http_request import RequestHead
@@ -67,6 +67,7 @@ class Identity:
     """Everything by which callers are known. `bound`: agents (or globs) that no caller may merely claim to be.
 
     `challenge` writes the header of a refusal; the scopes in it every request needs, unless its token is ours.
+    `on_token` is called with the hash of each token of ours that is used.
     """
 
     def __init__(
@@ -78,11 +79,13 @@ class Identity:
         issuers: Issuers | None = None,
         proxies: Proxies | None = None,
         challenge: Challenge | None = None,
+        on_token: Callable[[bytes], None] = lambda _digest: None,
     ) -> None:
         self.issuers = Issuers() if issuers is None else issuers
         self.challenge = Challenge() if challenge is None else challenge
         self._proxies = Proxies() if proxies is None else proxies
         self._require = require
+        self._on_token = on_token
         self._tokens = _by_digest(tokens)
         self._bound = frozenset([*bound, *[agent for agent, digests in tokens.items() if digests]])
         self._globs = tuple([name for name in self._bound if not _GLOB.isdisjoint(name)])
@@ -131,8 +134,10 @@ class Identity:
         if not token:
             return self._unproven("the Authorization header holds no bearer token", WRONG_TOKEN)
         # What is compared is a hash: how long that takes betrays nothing of any token.
-        known = self._tokens.get(sha256(token.encode()).digest())
+        digest = sha256(token.encode()).digest()
+        known = self._tokens.get(digest)
         if known is not None:
+            self._on_token(digest)
             return known
         if not self.issuers or token.count(".") != 2:
             return self._wrong("the token is unknown")

@@ -77,6 +77,8 @@ def test_a_yes_and_its_end_hold_at_every_replica(tmp_path: Path, url: str) -> No
         for talk in (one, other):
             assert "needs your approval" in words(talk.call("shop__query", {"sql": "s"}))
         assert "needs your approval" in words(one.call("shop__query", {"sql": "another"}))
+        (agent,) = json.loads(place.byleave("agents", "list", "--json", "--policy", str(place.policy)).out)
+        assert (agent["name"], agent["last_used"][:2]) == ("ops", "20")
     decisions = [(each["door"], each["event"]) for each in place.records() if each["event"] != "effect"]
     assert decisions.count(("mcp", "decision")) == 6
     assert decisions.count(("cli", "approval")) == 2

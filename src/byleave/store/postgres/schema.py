@@ -84,6 +84,12 @@ STEPS = (
         seen timestamptz NOT NULL
     );
     """,
+    """
+    CREATE TABLE byleave.token_uses (
+        digest text PRIMARY KEY,
+        used timestamptz NOT NULL
+    );
+    """,
 )
 
 

@@ -23,6 +23,7 @@ from byleave.store.postgres.schema import migrate
 from byleave.store.postgres.signed_documents import KEY_FILE, SignedDocuments, StoreKey, read_key
 from byleave.store.postgres.spool_file import spool_directory, spooled_bytes
 from byleave.store.postgres.spooling import MEGABYTES, SpoolSettings, describe_waiting
+from byleave.store.postgres.token_uses import SharedTokenUses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,6 +43,7 @@ class SharedStore:
     def __init__(self, database: Database, key: StoreKey) -> None:
         self.database = database
         self.counter = SharedCounter(database)
+        self.token_uses = SharedTokenUses(database)
         self.replicas = SharedReplicas(database)
         self.replica_key = key.derived("replicas")  # by which replicas know each other
         self._key = key
