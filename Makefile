@@ -93,9 +93,11 @@ demo-agent: launcher ## the same with a real agent from the npm registry, driven
 bench: launcher ## measure start-up, decisions, the sandbox and the integrations
 	$(BIN)/python bench/run.py
 
+# TARGET: shells (the reader against bash, dash and zsh), command, jsonrpc, http, configuration, action, launcher, front, all.
 FUZZ_SECONDS ?= 60
-fuzz: $(READY) ## compare the shell reader with bash, dash and zsh, with new seeds: make fuzz FUZZ_SECONDS=600
-	PYTHONPATH=tests $(BIN)/python -m shell.fuzz $(FUZZ_SECONDS)
+TARGET ?= shells
+fuzz: $(READY) ## fuzz a reader with new seeds: make fuzz TARGET=http FUZZ_SECONDS=600
+	PYTHONPATH=tests $(BIN)/python -m $(if $(filter shells,$(TARGET)),shell.fuzz,fuzzing $(TARGET)) $(FUZZ_SECONDS)
 
 format: $(READY) ## format, and fix what the linter can fix
 	$(BIN)/ruff format $(CODE)
