@@ -345,3 +345,5 @@ def test_without_any_agent_it_says_what_it_can_do(own_home: Path, project: Path)
     done = byleave("setup", "--dry-run", cwd=project, env={"PATH": "/usr/bin:/bin"})
     assert (done.code, "no agent" in done.out, "byleave acp" in done.out) == (0, True, True)
     assert max(len(line) for line in done.out.splitlines()) <= 80
+    done = byleave("setup", "--yes", cwd=project, env={"PATH": "/usr/bin:/bin"})
+    assert "no agent asks byleave yet: byleave setup --agent NAME" in " ".join(done.out.split())

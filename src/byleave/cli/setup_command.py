@@ -222,6 +222,8 @@ def _results(steps: Sequence[SetupStep]) -> Iterator[str]:
 
 def _afterwards(steps: SetupSteps, finished: Sequence[SetupStep], home: str, *, undo: bool) -> Iterator[str]:
     """Yield what is left for the user to know."""
+    if not undo and not any(step.step == HOOK for step in finished):
+        yield from _folded("next", "no agent asks byleave yet: byleave setup --agent NAME has one of them do so")
     for step in finished:
         if step.step == HOOK and step.status == DONE and not undo and PLACES[step.agent or ""].note:
             yield from _folded("note", PLACES[step.agent or ""].note)
