@@ -21,7 +21,9 @@ NOW = "2026-01-01T00:00:00Z"
 
 def changed(talk: Talk, tree: Tree) -> None:
     """Have another policy, as a changed file would."""
-    talk.policy.compiled = talk.workspace.compile_tree({**tree, **SHOP}).compiled
+    other = talk.workspace.compile_tree({**tree, **SHOP})
+    talk.policy._source = other._source  # noqa: SLF001 -- it is compiled again when approvals have changed
+    talk.policy.compiled = other.compiled
 
 
 async def begun(talk: Talk, agent: str = "ops") -> FakeClient:
