@@ -27,7 +27,7 @@ USER = 10001
 POLICY = "/etc/byleave/policy/gateway.toml"
 KEY = "/etc/byleave/store.key"
 VARIABLES = {VARIABLE, KEY_VARIABLE, "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "PATH"}
-VARIABLES |= {"PGPASSFILE", "PYTHONDONTWRITEBYTECODE"}
+VARIABLES |= {"PGPASSFILE", "PYTHONDONTWRITEBYTECODE", "POD_IP"}
 UNITS = ("byleave-mcp.service", "byleave-mcp@.service")
 # What takes from the sandbox of servers what it needs: namespaces, a /proc of its own, a host name. Tried with podman
 # and the same filters: docs/deploy.md.
@@ -87,6 +87,9 @@ def commands() -> Iterator[tuple[str, list[str]]]:
     """Yield every command line of byleave in these files."""
     yield "Containerfile", ["mcp", *json.loads(said("CMD"))]
     yield "Deployment", ["mcp", *pod()["containers"][0]["args"]]
+    for name, service in compose()["services"].items():
+        if name.startswith("gateway"):
+            yield name, ["mcp", *service["command"]]
     for name in UNITS:
         for key, value in unit(name):
             if key.startswith("ExecStart"):
@@ -173,7 +176,7 @@ def test_what_the_image_is_given_makes_a_wheel_with_its_launcher(tmp_path: Path)
 
 def test_probes_and_health_checks_ask_paths_that_the_gateway_has() -> None:
     container = pod()["containers"][0]
-    (port,) = container["ports"]
+    port, peers = container["ports"]
     asked = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert {name: each["path"] for name, each in asked.items()} == {
         "startupProbe": "/health",
@@ -181,7 +184,7 @@ def test_probes_and_health_checks_ask_paths_that_the_gateway_has() -> None:
         "readinessProbe": "/ready",
     }
     assert {each["port"] for each in asked.values()} == {port["name"]}
-    assert port["containerPort"] == 8808
+    assert (port["containerPort"], peers["containerPort"]) == (8808, 8809)
     checks = [said("HEALTHCHECK"), *(str(each["healthcheck"]["test"]) for each in gateways())]
     paths = [re.findall(r"http://127\.0\.0\.1:8808(/\w+)", text) for text in checks]
     assert [path for (path,) in paths if path not in ROUTES] == []
@@ -228,6 +231,25 @@ def test_the_parts_of_the_manifests_belong_together() -> None:
     policy = manifest("NetworkPolicy")["spec"]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     assert policy["ingress"][0]["ports"][0]["port"] == 8808
+
+
+def test_replicas_reach_each_other_and_no_one_else_reaches_their_port() -> None:
+    container = pod()["containers"][0]
+    given = read_arguments(ROOT, COMMON, ["mcp", *container["args"]])
+    assert given.one("peers") == "$(POD_IP):8809"
+    entries = {each["name"]: each for each in container["env"]}
+    assert entries["POD_IP"]["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
+    policy = manifest("NetworkPolicy")["spec"]
+    replicas = [{"podSelector": policy["podSelector"]}]
+    ports = [{"protocol": "TCP", "port": 8809}]
+    assert [each for each in policy["ingress"] if each["ports"] == ports] == [{"from": replicas, "ports": ports}]
+    assert [each for each in policy["egress"] if each["ports"] == ports] == [{"to": replicas, "ports": ports}]
+    assert [port["port"] for port in manifest("Service")["spec"]["ports"]] == [8808]
+    for name, service in compose()["services"].items():
+        if name.startswith("gateway"):
+            given = read_arguments(ROOT, COMMON, ["mcp", *service["command"]])
+            assert given.one("peers") == f"{name}:8809"
+            assert all(":8809:8809" not in port and port.endswith(":8808") for port in service["ports"])
 
 
 def test_no_secret_is_written_down_and_every_variable_is_one_that_is_read() -> None:
