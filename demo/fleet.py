@@ -63,8 +63,10 @@ class Client:
 def gateway():
     argv = ["byleave", "mcp", "--http", "127.0.0.1:0", "--policy", "fleet.toml"]
     process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-    line = process.stderr.readline()
-    return process, int(re.search(r":(\d+)/mcp", line)[1])
+    for line in process.stderr:  # warnings come first
+        if address := re.search(r":(\d+)/mcp", line):
+            return process, int(address[1])
+    sys.exit(f"a gateway ended with {process.wait()} before it listened")
 
 
 def shown(*words):
