@@ -39,7 +39,7 @@ deny = { path = ".env" }
 why = "secrets stay here"
 
 [[rules]]
-ask = { group = "installing" }
+ask = { any = [{ group = "installing" }, { group = "publishing" }] }
 
 [[rules]]
 deny = { command = "git", subcommand = "push", flags = ["--force"] }
@@ -51,7 +51,7 @@ WEEK: list[tuple[dict[str, Any], str, str, int]] = [
     ({"kind": "command", "command": "npm test"}, "allow", "allow group tests", 18),
     ({"kind": "read", "path": "src/routes.ts"}, "allow", "allow path src/**", 40),
     ({"kind": "update", "path": "src/routes.ts"}, "allow", "allow path src/**", 20),
-    ({"kind": "command", "command": "npm install zod"}, "ask", "ask group installing", 5),
+    ({"kind": "command", "command": "npm install zod"}, "ask", "ask group installing or group publishing", 5),
     ({"kind": "command", "command": "git push --force"}, "deny", "deny git push --force", 2),
     ({"kind": "read", "path": ".env"}, "deny", "deny path .env", 3),
     ({"kind": "url", "url": "https://api.example.org/v1"}, "allow", "allow url api.example.org", 6),
@@ -119,12 +119,14 @@ def main() -> None:
         for directory in (home, home / "code", root, root / "src"):
             directory.mkdir(mode=0o700)
         (home / ".byleave").mkdir(mode=0o700)
-        (home / ".byleave" / "config.toml").write_text(RULES)
-        (root / "byleave.toml").touch()
+        (root / "byleave.toml").write_text(RULES)
         os.environ.update(BYLEAVE_HOME=str(home / ".byleave"), HOME=str(home), BYLEAVE_SERVICE="off")
+        subprocess.run(
+            [sys.executable, "-m", "byleave", "trust", "--yes"], check=True, cwd=root, stdout=subprocess.DEVNULL
+        )
         invent(root)
-        ask(root, "npm install left-pad && rm -rf dist")
-        ask(root, "docker compose up -d")
+        ask(root, "git status && git push origin main")
+        ask(root, "git tag v1.2.0 && git push --tags")
         words = [sys.executable, "-m", "byleave", "dashboard", "--json", "--no-open", "--root", str(root)]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as serving, browser() as started:
             assert serving.stdout is not None  # noqa: S101 -- a pipe was asked for
