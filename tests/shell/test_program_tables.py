@@ -171,3 +171,52 @@ def test_an_option_with_and_without_a_value_under_one_name_is_not_harmless(text:
 def test_letters_behind_a_letter_without_a_value_are_options(text: str, given: list[str]) -> None:
     (command,) = read_command(text).commands
     assert [each.name for each in scan(command).given] == given
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("tree -Lo 2 out .", [("-L", "2"), ("-o", "out")]),
+        ("tree -aLPo 2 x out", [("-a", None), ("-L", "2"), ("-P", "x"), ("-o", "out")]),
+        ("tree -L2o out", [("-L", "2"), ("-o", "out")]),
+        ("tree -L2 src", [("-L", "2")]),
+        ("tree -aL 2 src", [("-a", None), ("-L", "2")]),
+    ],
+)
+def test_values_of_letters_in_one_word_are_the_words_that_follow(
+    text: str, given: list[tuple[str, str | None]]
+) -> None:
+    (command,) = read_command(text).commands
+    found = [
+        (each.name, each.value if isinstance(each.value, str) else each.value and each.value.text)
+        for each in scan(command).given
+    ]
+    assert found == given
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tree -Lo 2 out",
+        "tree -L2o out",
+        "jest -w2c e.js",
+        "jest -bc e.js",
+        "jest -w$X e.js",
+        "mocha -t2r ./e.js",
+        "mocha -bt2000r ./e.js",
+        "vitest -t/c e.ts",
+        "vitest -wuc e.ts",
+    ],
+)
+def test_a_letter_behind_a_value_is_an_option_where_the_program_takes_it_for_one(text: str) -> None:
+    """The parsers of these programs end a value where it is no number, and go on with the next letter."""
+    (command,) = read_command(text).commands
+    assert dangerous_options(command) != ()
+
+
+@pytest.mark.parametrize(
+    "text", ["tree -L2", "tree -aL 2 src", "jest -w2", "jest -it x", "mocha -bt 2000", "vitest -t=x"]
+)
+def test_a_number_behind_a_letter_is_its_value(text: str) -> None:
+    (command,) = read_command(text).commands
+    assert dangerous_options(command) == ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from byleave.record import Record
-from byleave.shell.knowledge.programs import BUILT_IN, ProgramFacts, ProgramTables
+from byleave.shell.knowledge.programs import BUILT_IN, IN_ORDER, ProgramFacts, ProgramTables
 from byleave.shell.state import entered
 from byleave.shell.syntax.tree import Word
 
@@ -173,9 +173,9 @@ class _Scanner:
         return True
 
     def _partial_letter(self, word: Word) -> bool:
-        """Take `-j$value`: one letter that has a value."""
+        """Take `-j$value`: one letter that has a value, where what is behind it cannot be further letters."""
         table = self.table
-        if table is None or table.style != "gnu" or len(word.prefix) != 2 or word.prefix == "--":
+        if table is None or table.letters or table.style != "gnu" or len(word.prefix) != 2 or word.prefix == "--":
             return False
         canonical = table.canonical.get(word.prefix)
         if canonical is None or canonical not in table.values | table.optional:
@@ -255,25 +255,38 @@ class _Scanner:
         if table is None:
             self._give(text, at, known=False)
             return
+        skipped = 0
         for place in range(1, len(text)):
-            letter = "-" + text[place]
+            if place < skipped:
+                continue
+            letter, rest = "-" + text[place], text[place + 1 :]
             canonical = table.canonical.get(letter)
             if canonical is None:
                 self._give(letter, at, known=False)
                 continue
-            if canonical in table.values:
-                rest = text[place + 1 :]
-                if table.letters and rest[:1].isalpha():
+            takes = canonical in table.values
+            if table.letters and rest and (takes or canonical in table.optional) and not _is_attached(rest):
+                digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+                if takes and table.letters == IN_ORDER:
+                    skipped = place + 1 + len(digits)
+                    self._give(canonical, at, digits or self._next_word())
+                else:
                     self._give(canonical, at, rest)
-                    continue
+            elif takes:
                 self._give(canonical, at, rest or self._next_word())
                 if canonical in table.ends:
                     self._rest(self.index)
                 return
-            if canonical in table.optional:
-                self._give(canonical, at, text[place + 1 :])
+            elif canonical in table.optional:
+                self._give(canonical, at, rest)
                 return
-            self._give(canonical, at)
+            else:
+                self._give(canonical, at)
+
+
+def _is_attached(rest: str) -> bool:
+    """Whether what stands behind a letter is its value even where all letters of a word are options."""
+    return rest[0] == "=" or (rest.isascii() and rest.isdecimal())
 
 
 def _may_take_next(given: GivenOption) -> bool:

@@ -16,7 +16,8 @@ Words that begin with a colon set the table itself: `:word`, `:stops`, `:exact` 
 subcommands), `:safe` (no option of the program executes or writes), `:open` (what is not listed is an operand), `:at`
 (operands may begin with `@`), `:slash` (an operand that begins with `/` is an option), `:inside` (operands stay below
 the working directory), `:twodash` (`--name` is `-name`), `:letters` (in `-ab` every letter is an option, `a` as well if
-it has a value), `:shell` (words become text of a shell's command).
+it has a value), `:inorder` (the same, and the values are the words that follow, in order), `:shell` (words become text
+of a shell's command).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+IN_ORDER = "in order"  # how values of several letters in one word are found
 FILES = {">": "write", "<": "read", "!": "exec", ">/": "write_dir", "</": "read_dir"}
 SETTINGS: Mapping[str, tuple[str, Any]] = {
     ":word": ("style", "word"),
@@ -47,7 +49,8 @@ SETTINGS: Mapping[str, tuple[str, Any]] = {
     ":slash": ("slash", True),
     ":inside": ("inside", True),
     ":twodash": ("twodash", True),
-    ":letters": ("letters", True),
+    ":letters": ("letters", "flags"),
+    ":inorder": ("letters", IN_ORDER),
     ":shell": ("shell", True),
 }
 
@@ -181,11 +184,11 @@ class ProgramFacts(Record):
 
     `closed`: an option that is not known to be harmless goes beyond the program's plain use. The harmless ones are
     `covered` (None: all that are listed), with the values that `checks` accepts. `joined`: options whose value is the
-    rest of their word. `letters`: letters behind one that has a value are options, too. `shell`: the program puts its
-    words into a command of a shell. `files`: options whose value names a file, and what happens to it. `safe`: no
-    option at all executes or writes. `at`, `slash`: operands may begin with `@`; one with a slash is an option.
-    `inside`: operands are names of files below the working directory. `passed`: the table for words behind `--`, where
-    these go to another program.
+    rest of their word. `letters`: letters behind one that has a value are options, too; `in order`: and the values are
+    the words that follow. `shell`: the program puts its words into a command of a shell. `files`: options whose value
+    names a file, and what happens to it. `safe`: no option at all executes or writes. `at`, `slash`: operands may begin
+    with `@`; one with a slash is an option. `inside`: operands are names of files below the working directory.
+    `passed`: the table for words behind `--`, where these go to another program.
     """
 
     name: str
@@ -216,7 +219,7 @@ class ProgramFacts(Record):
     at: bool
     slash: bool
     inside: bool
-    letters: bool
+    letters: str
     shell: bool
     passed: ProgramFacts | None
     subcommands: bool
@@ -388,7 +391,7 @@ def _compiled(name: str, raw: Mapping[str, Any]) -> ProgramFacts:
         at=raw.get("at", False),
         slash=raw.get("slash", False),
         inside=raw.get("inside", False),
-        letters=raw.get("letters", False),
+        letters=raw.get("letters", ""),
         shell=raw.get("shell", False),
         passed=None if spec.passed is None else _compiled(f"{name} --", {"options": spec.passed}),
         subcommands=raw.get("subcommands", "sub" in raw),

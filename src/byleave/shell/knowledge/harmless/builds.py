@@ -19,6 +19,7 @@ _C = """:word :exact
 -m32 -m64 -march= -mtune= -mcpu= -mfpu= -mfloat-abi= -mabi= -mavx -mavx2 -mavx512f -msse -msse2 -msse3 -mssse3 -msse4 -msse4.1 -msse4.2
 -mfma -mbmi -mbmi2 -mpopcnt -maes -mno-*~word -mthumb -marm -mmacosx-version-min= -mlong-double-64
 !-wrapper= !-specs=< !--specs=< !-B+</ !-fplugin= !-T+ !-Xlinker= !-Xclang= !-Xpreprocessor= !-Xassembler= !-z= !-u=
+!-gcc-toolchain= !-gen-cdb-fragment-path=>/ !-gen-reproducer[=]
 """
 _CARGO = """
 --message-format= --workspace --exclude= --all --lib --bins --bin= --examples --example= --tests --test= --benches --bench=

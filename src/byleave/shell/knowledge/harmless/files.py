@@ -113,7 +113,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "": f":safe -f,--canonicalize -e,--canonicalize-existing -m,--canonicalize-missing -n,--no-newline -q,--quiet -s,--silent -v,--verbose -z,--zero {USUAL}"
     },
     "tree": {
-        "": """
+        "": """:inorder
 -a -d -l -f -x -L= -P= -I= --gitignore --gitfile=< --ignore-case --matchdirs --metafirst --prune --info --infofile=< --noreport
 --charset= --filelimit= -q -N -Q -p -u -g -s -h --si --du -D --timefmt= -F --inodes --device -v -t -c -U -r --dirsfirst
 --filesfirst --sort= -i -A -S -n -C -X -J --nolinks --fromfile --fflinks --version --help !-o=> !-R !-H= !-T= !--hintro=< !--houtro=<

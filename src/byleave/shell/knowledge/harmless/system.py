@@ -290,7 +290,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     "brew": {
         "": ":subs -h,--help -v,--version,--verbose -q,--quiet -d,--debug",
         "list": "--formula,--formulae --cask,--casks --versions --json[=] -1 -l -r -t --full-name --pinned --multiple",
-        "info": "--json[=] --installed --all --analytics --github --formula --cask",
+        "info": "--json[=] --installed --all --analytics --formula --cask !--github",
         "outdated": "--json[=] --formula --cask -g,--greedy --fetch-HEAD",
         "search": "--formula --cask --desc",
         "deps": "--tree --installed -n --1 --include-build",
