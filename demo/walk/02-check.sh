@@ -21,7 +21,7 @@ try 20 byleave check update byleave.toml --tool editor
 say "5. Programs, hosts and variables"
 try 0 byleave check spawn --tool builder -- npm test
 try 20 byleave check spawn --tool builder -- npm publish
-try 20 byleave check url https://api.github.com/repos --tool builder
+try 20 byleave check url https://api.example.com/repos --tool builder
 try 20 byleave check env AWS_SECRET_ACCESS_KEY --tool builder
 
 say "6. Shell commands, read as bash reads them"

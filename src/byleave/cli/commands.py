@@ -242,7 +242,7 @@ ROOT = CommandSpec(
             details=f"""{_CODES}
 
   byleave check read src/main.py --tool reader
-  byleave check url https://api.github.com/repos --tool builder
+  byleave check url https://api.example.com/repos --tool builder
   byleave check spawn --tool builder -- git status
   byleave check --batch < actions.ndjson""",
         ),
