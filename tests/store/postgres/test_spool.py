@@ -1,6 +1,7 @@
 """`[store] on_failure = "spool"`: records wait on this machine, and come to the database once, in order."""
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
@@ -275,6 +276,49 @@ def test_a_file_of_a_process_that_lives_is_left_to_it(tmp_path: Path) -> None:
     file.close()
     (left,) = spool_file.left_behind(directory, SHARED_KEY)
     left.close()
+
+
+@pytest.mark.parametrize("begun", [b"", b"0123"])
+def test_a_file_that_was_left_without_its_first_line_is_removed(
+    own: PostgresServer, tmp_path: Path, begun: bytes
+) -> None:
+    """It stayed for ever, open in every gateway that had found it."""
+    directory = Path(spool_directory(str(tmp_path), SHARED_KEY))
+    directory.mkdir(parents=True, mode=0o700)
+    (directory / "killed.spool").write_bytes(begun)
+    with opened(own, tmp_path) as one:
+        one.until(lambda: files(tmp_path) == [])
+        links = [
+            os.readlink(f"/proc/self/fd/{each}")
+            for each in os.listdir("/proc/self/fd")
+            if each.isdigit() and os.path.lexists(f"/proc/self/fd/{each}")
+        ]
+        assert not [each for each in links if "killed.spool" in each]
+        assert one.notes == []
+
+
+def test_a_new_file_that_is_taken_for_an_empty_one_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may lock it before the one that makes it, and remove it."""
+    directory = spool_directory(str(tmp_path), SHARED_KEY)
+    lock = fcntl.flock
+    removed: list[int] = []
+
+    def late(descriptor: int, operation: int) -> None:
+        if not removed:
+            removed.append(descriptor)
+            (left,) = spool_file.left_behind(directory, SHARED_KEY)
+            left.read_head()
+            left.remove()
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    file = new_file(directory, "new", SHARED_KEY)
+    file.begin("chain", 1)
+    assert [each.name for each in files(tmp_path)] == ["new.spool"]
+    assert os.path.samestat(os.stat(file.path), files(tmp_path)[0].stat())
+    file.close()
 
 
 def test_links_and_foreign_files_in_the_directory_are_not_followed(tmp_path: Path) -> None:

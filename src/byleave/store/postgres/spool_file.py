@@ -184,9 +184,16 @@ def new_file(directory: str, name: str, key: StoreKey) -> SpoolFile:
     make_private_directory(directory)
     path = os.path.join(directory, f"{name}{SUFFIX}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return SpoolFile(path, descriptor, key)
+    while True:
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # which one that looks for files may have for a moment
+            if _is_at(path, descriptor):  # it was not taken for one that was left behind empty
+                return SpoolFile(path, descriptor, key)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
 
 
 def left_behind(directory: str, key: StoreKey) -> Iterator[SpoolFile]:
@@ -198,13 +205,21 @@ def left_behind(directory: str, key: StoreKey) -> Iterator[SpoolFile]:
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_there = os.path.samestat(os.fstat(descriptor), os.lstat(path))  # and was not removed meanwhile
+            is_there = _is_at(path, descriptor)
         except OSError:
             is_there = False
         if is_there:
             yield SpoolFile(path, descriptor, key)
         else:
             os.close(descriptor)
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    """Whether an open file was not removed meanwhile."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
 
 
 def spooled_bytes(directory: str) -> int:

@@ -262,7 +262,10 @@ class Spooler(Generic[Row]):
     def _deliver_left(self, file: SpoolFile) -> None:
         try:
             file.read_head()
-            count = self._deliver(file) if file.chain else 0
+            if not file.chain:  # its process was killed before the first line was there, so no record is
+                file.remove()
+                return
+            count = self._deliver(file)
         except DamagedSpoolError as error:
             file.set_aside()
             self.note(f"{error}")
