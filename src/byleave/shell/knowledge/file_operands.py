@@ -236,10 +236,14 @@ class NamedFiles:
         )
         verbs = entry.get("verbs", ())
         first = [word.text for word in self._command.words[1:4]]
-        if silent or (verbs and None not in first[:2] and not any(text in verbs for text in first)):
+        if silent:
+            return
+        words = self._words if words is None else words
+        if verbs and None not in first[:2] and not any(text in verbs for text in first):
+            for word in words:
+                yield from self.role(word, "other")
             return
         walks = self.has("tree")
-        words = self._words if words is None else words
         if words and verbs and words[0].text in verbs:
             words = words[1:]
         if entry.get("read_only") and self.has("read_only"):

@@ -19,8 +19,8 @@ that no entry names are what the option tables say, else `other`.
 
 Formatters, clients of services, media tools and the like (`_TOOLS`) have more keys: `kinds` are the endings of the
 files that a program touches in a directory that it walks, `skips` directories it leaves out there; `verbs` are first
-operands, not counted, without which no operand is a file. More roles: `cookie` is text with an equals sign, else a
-file; `at` is text, or holds a file behind `@`.
+operands, not counted; without one of them operands have the role `other`. More roles: `cookie` is text with an equals
+sign, else a file; `at` is text, or holds a file behind `@`.
 """
 
 from __future__ import annotations
