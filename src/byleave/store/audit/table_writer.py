@@ -17,9 +17,11 @@ import time
 from signal import SIG_DFL, SIGHUP, SIGINT, SIGTERM, signal
 from typing import TYPE_CHECKING
 
+from msgspec.json import encode
+
 from byleave.errors import StateError
 from byleave.record import Record
-from byleave.store.audit.chain import journal_lines
+from byleave.store.audit.chain import journal_lines, read_line
 from byleave.store.audit.journal import AuditJournal, cannot_write, keep_aside, read_from, wait_for_lock
 from byleave.store.audit.table import damaged_table, last_head, open_table, table_errors
 from byleave.text import quoted
@@ -86,13 +88,31 @@ FOLD_LOCK = "audit.fold.lock"
 _STEP = 8 << 20  # bytes of the journal that become one transaction
 _MOST_BEHIND = 4 << 20  # bytes of a journal that is never caught up with
 _INSERT = "INSERT INTO records (sequence, hash, record) VALUES (?, ?, ?)"
+# All rows in one step of SQLite, which takes it without the interpreter's lock: between the steps of `executemany` the
+# thread of the event loop and this one would wait for each other, for every record.
+_INSERT_ALL = (
+    "INSERT INTO records (sequence, hash, record) "
+    "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]') FROM json_each(?)"
+)
 
 
 class FoldResult(Record):
-    """How far a fold came: the bytes of the journal it has read, and the lines that the table refused."""
+    """How far a fold came: the bytes of the journal it has read, the lines that the table refused, the last line."""
 
     size: int
     refused: int = 0
+    last: bytes = b""
+
+    def still_holds(self, connection: sqlite3.Connection, descriptor: int) -> bool:
+        """Whether journal and table are those that it came so far with: both have its last record, in its place."""
+        line = read_line(self.last[:-1])
+        if line is None or read_from(descriptor, self.size - len(self.last), len(self.last)) != self.last:
+            return False
+        query = "SELECT hash FROM records WHERE sequence = ?"
+        return (line.hash,) in connection.execute(query, (line.sequence,))
+
+
+_NOTHING_YET = FoldResult(0)
 
 
 class TableWriter:
@@ -110,6 +130,7 @@ class TableWriter:
     ) -> None:
         self._journal = journal
         self._warnings = warnings
+        self._done = _NOTHING_YET  # of a journal that grew while it was folded, so that it was not emptied
         self._prune = pruning(self)
 
     def waiting(self) -> bool:
@@ -171,13 +192,17 @@ class TableWriter:
         """Insert what the journal holds, then empty it. Only the one folder at work may do this."""
         self._journal.sync_head()  # first: after a power cut the table must not be ahead of the head
         descriptor = self._journal.opened()
+        before, self._done = self._done, _NOTHING_YET
         try:
-            done = _insert_all(connection, descriptor, FoldResult(0))
+            start = before if before.still_holds(connection, descriptor) else _NOTHING_YET
+            done = _insert_all(connection, descriptor, start)
             with self._journal.alone, self._journal:
                 if done.size < self._journal.size > _MOST_BEHIND:  # it grows faster than it is folded: let writers wait
                     done = _insert_all(connection, descriptor, done)
-                if done.size == self._journal.size:  # else the next fold takes what was written meanwhile
+                if done.size == self._journal.size:
                     self._let_go(descriptor, done)
+                else:  # the next fold takes what was written meanwhile
+                    self._done = done
         finally:
             os.close(descriptor)
 
@@ -198,7 +223,8 @@ def _insert_all(connection: sqlite3.Connection, descriptor: int, done: FoldResul
             break
         if whole:
             refused = insert_lines(connection, [line for line, _end in journal_lines(whole)])
-            done = FoldResult(done.size + len(whole), done.refused + refused)
+            last = whole[whole.rfind(b"\n", 0, -1) + 1 :]
+            done = FoldResult(done.size + len(whole), done.refused + refused, last)
         else:
             step *= 2  # one line is longer than a step
     return done
@@ -217,7 +243,7 @@ def insert_lines(connection: sqlite3.Connection, lines: list[JournalLine | None]
     connection.execute("BEGIN IMMEDIATE")
     try:
         try:
-            connection.executemany(_INSERT, _rows(fresh))
+            connection.execute(_INSERT_ALL, (encode([*_rows(fresh)]).decode(),))
         except (sqlite3.IntegrityError, sqlite3.OperationalError, sqlite3.DataError) as error:
             if not _is_about_a_line(error):
                 raise
