@@ -219,14 +219,14 @@ def test_what_else_a_rule_would_allow_is_counted_as_learning_does(board: Room) -
 def test_trying_names_the_nearest_rule_and_the_plan_of_the_sandbox(board: Room) -> None:
     (board.root / "byleave.toml").unlink()
     (board.home / "config.toml").write_text(
-        '[shell]\nconfine = "auto"\n[[shell.access.net]]\nhost = "crates.io"\nallow = true\n'
+        '[shell]\nconfine = "auto"\n[[shell.access.net]]\nhost = "crates.example.org"\nallow = true\n'
         '[[rules]]\nallow = { command = "git", subcommand = "log" }\n[[rules]]\nallow = { command = "make" }\n'
     )
     near = board.ask("POST", "/api/try", {"text": "git log --output=x"}).tree
     assert near["verdict"]["nearest"]["rule"] == "allow git log"
     assert "would allow it, but" in near["view"]["nearest"]
     plan = board.ask("POST", "/api/try", {"text": "make"}).tree["view"]["plan"]
-    assert any("crates.io" in each["rule"] and each["family"] == "net" for each in plan)
+    assert any("crates.example.org" in each["rule"] and each["family"] == "net" for each in plan)
 
 
 def test_the_change_of_a_file_is_a_difference() -> None:
