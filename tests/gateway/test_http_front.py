@@ -142,7 +142,7 @@ def test_a_message_with_line_ends_stays_one_event() -> None:
             await client.head()
             first = await client.chunk()
             assert first is not None
-            assert first.count(b"\n") == 3
+            assert first.count(b"\n") == 4
             assert first.count(b"\r") == 0
 
     run(scenario)

@@ -25,6 +25,7 @@ from msgspec import structs
 
 from byleave.errors import InputError
 from byleave.gateway.access_log import RequestWatch
+from byleave.gateway.http_replay import STANDING
 from byleave.gateway.http_request import (
     RequestContext,
     id_of,
@@ -39,6 +40,7 @@ from byleave.gateway.http_request import (
     too_many_connections,
     unspoken,
 )
+from byleave.gateway.http_resumable import ResumableResponse
 from byleave.gateway.http_sessions import (
     EventStream,
     HttpSessions,
@@ -68,7 +70,7 @@ from byleave.net.http_server import HttpServer
 from byleave.net.http_server_exchange import BadRequest
 from byleave.net.peers import PeerAddress, group_of
 from byleave.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST
-from byleave.protocol.sse import endpoint_event
+from byleave.protocol.sse import ALIVE, endpoint_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -560,7 +562,9 @@ class HttpFront:
         if message.method is msgspec.UNSET or message.id is msgspec.UNSET:
             work = partial(accept, exchange, session.conversation, context)
         else:
-            work = partial(answered, exchange, self._response(exchange), session.conversation, context, id_of(message))
+            id_ = id_of(message)
+            reply = ResumableResponse(exchange, self.identity.challenge, session.log, id_)
+            work = partial(answered, exchange, reply, session.conversation, context, id_)
         return partial(_within, exchange, session, work)
 
     def _opening(self, exchange: HttpExchange, caller: Caller) -> Work | None:
@@ -584,7 +588,10 @@ class HttpFront:
                 self._sessions.end(session)
 
     def _listen(self, exchange: HttpExchange, caller: Caller) -> Work | None:
-        """Open the standing stream of a session. An older one ends: its client lost it, and has not noticed."""
+        """Open the standing stream of a session, or go on with a stream that broke off.
+
+        An older one ends: its client lost it, and has not noticed.
+        """
         head = exchange.head
         if head.revision in STATELESS:
             not_allowed(exchange, "POST")
@@ -596,15 +603,23 @@ class HttpFront:
             work = partial(self._pass_on, exchange, caller, owner)
             return partial(self._standing.hold, exchange, self._proof_until(exchange, caller), work)
         session = self._named_session(exchange, caller)
-        if session is None:
-            return None
+        if session is not None:
+            self._stand(exchange, session, self._proof_until(exchange, caller))
+        return None
+
+    @staticmethod
+    def _stand(exchange: HttpExchange, session: HttpSession, until: float | None) -> None:
+        log, fields, last = session.log, _session_field(session), exchange.head.fields.get("last-event-id", "")
+        stream, after = log.place(last) or (STANDING, None)
+        if stream != STANDING and after is not None:
+            log.resume(exchange, stream, after, fields)
+            return
         if session.stream is not None:
             session.stream.end()
-        until = self._proof_until(exchange, caller)
+        first = log.first(exchange.head.revision, STANDING, after) or ALIVE
         ended = partial(_stream_ended, session)
-        session.stream = EventStream(exchange, ended, fields=_session_field(session), until=until)
+        session.stream = EventStream(exchange, ended, first=first, fields=fields, until=until, log=log)
         session.conversation.attach(session.stream)
-        return None
 
     def _delete(self, exchange: HttpExchange, caller: Caller) -> Work | None:
         if exchange.head.revision in STATELESS:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from byleave.gateway.http_replay import STANDING, ReplayLog, ReplayRoom
 from byleave.gateway.interfaces import held_by
 from byleave.gateway.message import error_parts, error_tree
 from byleave.net.http_server_exchange import JSON
@@ -46,10 +47,13 @@ _PATIENCE = 10.0  # seconds for what a session opened to end
 class HttpSession:
     """One session: its conversation, whose it is, what is open in it, and since when nothing was."""
 
-    __slots__ = ("caller", "conversation", "id", "is_old", "open", "rests_since", "stream")
+    __slots__ = ("caller", "conversation", "id", "is_old", "log", "open", "rests_since", "stream")
 
-    def __init__(self, id_: str, conversation: Conversation, caller: Caller, now: float, *, is_old: bool) -> None:
+    def __init__(
+        self, id_: str, conversation: Conversation, caller: Caller, now: float, log: ReplayLog, *, is_old: bool
+    ) -> None:
         self.id = id_
+        self.log = log
         self.conversation = conversation
         self.caller = caller
         self.is_old = is_old  # of revision 2024-11-05: all that is said goes through its stream
@@ -72,6 +76,7 @@ class HttpSessions:
         self._replica = replica
         self._by_id: OrderedDict[str, HttpSession] = OrderedDict()
         self._held: Counter[str] = Counter()
+        self._room = ReplayRoom()
         self._ending: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -92,7 +97,7 @@ class HttpSessions:
                 return None
             self.end(going)
         id_ = held_by(self._replica, secrets.token_urlsafe(_ID_BYTES))
-        session = HttpSession(id_, begin(caller), caller, now, is_old=is_old)
+        session = HttpSession(id_, begin(caller), caller, now, ReplayLog(self._room), is_old=is_old)
         self._by_id[session.id] = session
         self._held[caller.principal] += 1
         return session
@@ -114,6 +119,7 @@ class HttpSessions:
             del self._held[session.caller.principal]
         if session.stream is not None:
             session.stream.end()
+        session.log.close()
         for exchange in list(session.open):
             if exchange.task is not None:
                 exchange.task.cancel()
@@ -270,7 +276,8 @@ class Receipt(PostResponse):
 class EventStream:
     """A response that stays open, for what belongs to no request. `on_end` is called once, however it ends.
 
-    `until`: when the proof by which it was opened ends, and the stream with it.
+    `until`: when the proof by which it was opened ends, and the stream with it. `log` keeps what is sent, where the
+    client may come back for what it has missed.
     """
 
     def __init__(
@@ -281,8 +288,10 @@ class EventStream:
         first: Sequence[bytes] = ALIVE,
         fields: bytes = b"",
         until: float | None = None,
+        log: ReplayLog | None = None,
     ) -> None:
         self._exchange = exchange
+        self._log = log
         self._on_end: Callable[[EventStream], None] | None = on_end
         self._until = until
         exchange.on_lost = self._ended
@@ -302,8 +311,10 @@ class EventStream:
         if self._exchange.is_over:
             return False
         await self._exchange.connection.drained()
-        self._exchange.write_event(message_event(parts))
-        return not self._exchange.is_over
+        if self._exchange.is_over:
+            return False
+        self._exchange.write_event(message_event(parts) if self._log is None else self._log.keep(STANDING, parts))
+        return True
 
     async def answer(
         self,

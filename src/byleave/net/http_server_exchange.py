@@ -169,6 +169,7 @@ class ServerExchange(Generic[HeadT]):
     """One request, and the one response to it.
 
     `on_lost` is called if the client goes away before the response is over, `on_quiet` from time to time until then.
+    The client's going away cancels the task, unless `outlives` is set by then.
     """
 
     __slots__ = (
@@ -179,6 +180,7 @@ class ServerExchange(Generic[HeadT]):
         "head",
         "on_lost",
         "on_quiet",
+        "outlives",
         "quiet_at",
         "task",
         "watch",
@@ -199,6 +201,7 @@ class ServerExchange(Generic[HeadT]):
         self.task: Task[None] | None = None
         self.on_lost: Callable[[], None] | None = None
         self.on_quiet: Callable[[], None] | None = None
+        self.outlives = False
         self.quiet_at = quiet_at
         self.watch: ExchangeWatch | None = None
         self._state = _WAITING
@@ -293,7 +296,7 @@ class ServerExchange(Generic[HeadT]):
             self.watch.ended(is_lost=True)
         if self.on_lost is not None:
             self.on_lost()
-        if self.task is not None:
+        if self.task is not None and not self.outlives:
             self.task.cancel()
 
     def _start(self, status: int, size: int, fields: bytes) -> bytes:
