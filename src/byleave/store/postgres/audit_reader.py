@@ -7,6 +7,7 @@ writers take numbers under a lock that it waits for.
 from __future__ import annotations
 
 import contextlib
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -35,7 +36,9 @@ _EQUAL = ("decision", "door", "kind", "tool", "session", "event")
 _BOUNDS = {"since": "time >= %s::timestamptz", "until": "time <= %s::timestamptz"}
 _BOUNDS |= {"after": "id > %s", "through": "id <= %s", "text": "position(%s IN record) > 0"}
 _AT_ONCE = 2000  # rows that are fetched from the server at a time
-_PATIENCE = "10s"  # for a writer that is in the middle of its transaction
+_PATIENCE = 10.0  # seconds for a writer that is in the middle of its transaction
+_TURN = "200ms"  # of one attempt: new writers wait behind a reader that waits
+_BETWEEN = 1.0  # seconds between two attempts
 
 
 class PostgresRecords:
@@ -52,7 +55,8 @@ class PostgresRecords:
         try:
             with self._errors(address.shown):
                 check_version(self._connection)
-                self._connection.execute(f"SET lock_timeout TO '{_PATIENCE}'")
+                # A person who reads a long list may stop in the middle of it.
+                self._connection.execute("SET idle_in_transaction_session_timeout TO 0")
                 self._connection.commit()
         except BaseException:
             self._connection.close()
@@ -61,10 +65,20 @@ class PostgresRecords:
     def head(self) -> ChainHead:
         """Return the number and the hash of the newest record; none with a lower number is still to come."""
         newest = "SELECT id, hash FROM byleave.records ORDER BY id DESC LIMIT 1"
-        with self._errors(self.directory), self._connection.transaction():
-            self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK_ORDER,))
-            row = self._connection.execute(newest).fetchone()
-        return EMPTY if row is None else ChainHead(*row)
+        end = monotonic() + _PATIENCE
+        with self._errors(self.directory):
+            while True:
+                try:
+                    with self._connection.transaction():
+                        self._connection.execute(f"SET LOCAL lock_timeout TO '{_TURN}'")
+                        self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK_ORDER,))
+                        row = self._connection.execute(newest).fetchone()
+                except psycopg.errors.LockNotAvailable:
+                    if monotonic() >= end:
+                        raise
+                    sleep(_BETWEEN)
+                else:
+                    return EMPTY if row is None else ChainHead(*row)
 
     def lasting_head(self) -> ChainHead:
         """Return what to keep elsewhere: the newest checkpoint, which covers the chains of all writers."""

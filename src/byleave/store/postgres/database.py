@@ -18,7 +18,9 @@ import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as LateError
 from queue import SimpleQueue
+from time import time
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import psycopg
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
@@ -27,7 +29,7 @@ from byleave.errors import StateError
 from byleave.text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import TypeVar
 
     from psycopg import Connection
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 3.0  # seconds that one request waits for the database
 _FIRST_WAIT = 10.0  # seconds for the first connection
+_IDLE = 5000  # milliseconds after which the server ends a transaction whose process does not go on
+_LOCKED = 2000  # milliseconds that a request waits for what another replica holds: less than `PATIENCE`
 _CONNECTIONS = 8  # that one process opens at most, beside the one that writes records
 _LOOK_AGAIN = 1.0  # seconds between two looks while all is well
 _FIRST_RETRY, _LONGEST_RETRY = 0.05, 5.0  # seconds between two attempts to reach a server that is gone
@@ -49,6 +53,11 @@ _SETTINGS: dict[str, Any] = {
     "keepalives_idle": 10,
 }
 _DOWN = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, PoolClosed)
+_HELD = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)  # by another: the server is well
+_PREPARE = """
+SELECT set_config('idle_in_transaction_session_timeout', %s::text, false), set_config('lock_timeout', %s::text, false),
+  CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', false) END
+"""
 _HINT = "calls that must be recorded are refused until the database answers; `/ready` says when it does"
 
 
@@ -56,12 +65,11 @@ class StoreDownError(StateError):
     """The shared store cannot be used now."""
 
 
-def durable(connection: Connection[Any]) -> None:
-    """Have a commit wait until the server has it on its disk, where its configuration says otherwise."""
-    row = connection.execute("SHOW synchronous_commit").fetchone()
-    if row is not None and row[0] == "off":
-        connection.execute("SET synchronous_commit TO on")
-    connection.commit()
+def prepare(connection: Connection[Any], *, lock_timeout: int = 0) -> None:
+    """Have a commit wait for the disk of the server, and no transaction outlive a process that hangs in it."""
+    with cut_after(connection, PATIENCE):
+        connection.execute(_PREPARE.encode(), (_IDLE, lock_timeout))
+        connection.commit()
 
 
 def connect(address: StoreAddress) -> Connection[Any]:
@@ -71,7 +79,11 @@ def connect(address: StoreAddress) -> Connection[Any]:
     except psycopg.ProgrammingError:  # it repeats what it could not read
         hint = "look at its parameters in [store] url, BYLEAVE_STORE; & is written as %26 in a value"
         raise StateError(f"the address of the store {address.shown} cannot be read", hint=hint) from None
-    durable(connection)
+    try:
+        prepare(connection)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -83,12 +95,26 @@ def cut(connection: Connection[Any] | None) -> None:
                 line.shutdown(socket.SHUT_RDWR)
 
 
+@contextlib.contextmanager
+def cut_after(connection: Connection[Any], seconds: float) -> Iterator[None]:
+    """Wait no longer than this for a server that took the connection, and may never answer."""
+    timer = threading.Timer(seconds, cut, (connection,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 class Database:
     """The database at an address. `problem` is why it cannot be used now; empty while it can."""
 
     def __init__(self, address: StoreAddress) -> None:
         self.address = address
         self.problem = ""
+        self.ahead = 0  # seconds by which the clock of the server is ahead of that of this machine
+        self._connections: WeakSet[Connection[Any]] = WeakSet()
         self._waiting: SimpleQueue[tuple[Future[Any], Work] | None] = SimpleQueue()
         self._working: dict[Future[Any], Connection[Any]] = {}  # what threads are at
         self._failed = threading.Event()
@@ -101,7 +127,7 @@ class Database:
             max_size=_CONNECTIONS,
             timeout=PATIENCE,
             kwargs=dict(_SETTINGS),
-            configure=durable,
+            configure=self._prepare,
             open=False,
             name="byleave",
         )
@@ -109,7 +135,8 @@ class Database:
     def open(self) -> None:
         """Connect; a StateError says why that is not possible."""
         try:
-            with connect(self.address):
+            with connect(self.address) as connection:
+                self._look(connection)
                 self._pool.open(wait=True, timeout=_FIRST_WAIT)
         except (psycopg.Error, PoolTimeout) as error:
             self._pool.close(timeout=1)
@@ -188,6 +215,9 @@ class Database:
                     self._working[future] = connection
                     done = work(connection)
                 future.set_result(done)
+            except _HELD:
+                problem = "another replica holds this in the shared store"
+                future.set_exception(StateError(problem, hint=f"try again in {_IDLE // 1000} seconds"))
             except _DOWN as error:
                 future.set_exception(self.failed(reason(error)))
             except psycopg.Error as error:
@@ -215,25 +245,40 @@ class Database:
         was_down = bool(self.problem)
         try:
             if was_down:
-                with connect(self.address) as connection:
-                    is_standby = _is_standby(connection)
+                with connect(self.address) as connection, cut_after(connection, PATIENCE):
+                    is_standby = self._look(connection)
             else:
-                is_standby = self.run(_is_standby)  # one that hangs has failed after `PATIENCE`
+                is_standby = self.run(self._look)  # one that hangs has failed after `PATIENCE`
             if is_standby:
                 self.problem = "it is a standby, which takes no records"
                 return False
             if was_down:
-                self._pool.check()  # throws away connections to a server that was restarted
+                self._renew()
         except (psycopg.Error, PoolTimeout, PoolClosed, StateError) as error:
             self.problem = self.problem if isinstance(error, StoreDownError) and self.problem else reason(error)
             return False
         self.problem = ""
         return True
 
+    def _look(self, connection: Connection[Any]) -> bool:
+        """Return whether the server is a standby, and compare its clock with that of this machine."""
+        row = connection.execute("SELECT pg_is_in_recovery(), extract(epoch FROM clock_timestamp())").fetchone()
+        if row is None:
+            return False
+        self.ahead = round(float(row[1]) - time())
+        return bool(row[0])
 
-def _is_standby(connection: Connection[Any]) -> bool:
-    row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
-    return row is not None and bool(row[0])
+    def _prepare(self, connection: Connection[Any]) -> None:
+        self._connections.add(connection)
+        prepare(connection, lock_timeout=_LOCKED)
+
+    def _renew(self) -> None:
+        """Throw away connections to a server that is gone, also one that never answers again."""
+        working = {id(connection) for connection in [*self._working.values()]}
+        for connection in [*self._connections]:
+            if id(connection) not in working:
+                cut(connection)
+        self._pool.check()
 
 
 def reason(error: BaseException) -> str:
