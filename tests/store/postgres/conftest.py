@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 import amounts
+from byleave.store.address import StoreAddress
+from byleave.store.postgres.shared_store import SharedStore, open_store
 from postgres_server import KEY, PostgresServer, missing
 
 
@@ -38,3 +40,15 @@ def url(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("BYLEAVE_STORE", address)
     monkeypatch.setenv("BYLEAVE_STORE_KEY", KEY)
     return address
+
+
+@pytest.fixture
+def address(url: str) -> StoreAddress:
+    return StoreAddress(url, "the database of this test")
+
+
+@pytest.fixture
+def store(address: StoreAddress) -> Iterator[SharedStore]:
+    store = open_store(address, "/nonexistent", {"BYLEAVE_STORE_KEY": KEY})
+    yield store
+    store.close()

@@ -1,8 +1,7 @@
 """Records in a shared database: chains of several writers, checkpoints, retention, and what tampering shows."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,8 +14,6 @@ from byleave.store.address import StoreAddress
 from byleave.store.audit.chain import linked
 from byleave.store.audit.query import Filter
 from byleave.store.audit.retention import Retention
-from byleave.store.audit.verify import Verification
-from byleave.store.postgres.audit_log import PostgresLog
 from byleave.store.postgres.audit_reader import PostgresRecords
 from byleave.store.postgres.audit_verify import verify_records
 from byleave.store.postgres.database import connect
@@ -24,63 +21,19 @@ from byleave.store.postgres.maintenance import Maintainer
 from byleave.store.postgres.schema import STEPS, migrate
 from byleave.store.postgres.shared_store import SharedStore, open_store
 from byleave.store.postgres.signed_documents import StoreKey
+from postgres_records import (
+    FOREVER,
+    SHARED_KEY,
+    as_of_now,
+    checkpoint,
+    decision,
+    do,
+    moved_back,
+    reading,
+    verify,
+    writer,
+)
 from postgres_server import KEY
-
-SHARED_KEY = StoreKey(bytes.fromhex(KEY))
-FOREVER = Retention(None, None)
-
-
-def decision(number: int, agent: str = "a", decision: str = "allow") -> dict[str, Any]:
-    action = {"kind": "call", "tool": f"t{number}", "server": "shop"}
-    return {"event": "decision", "agent": agent, "action": action, "verdict": {"decision": decision}}
-
-
-@pytest.fixture
-def address(url: str) -> StoreAddress:
-    return StoreAddress(url, "the database of this test")
-
-
-@pytest.fixture
-def store(address: StoreAddress) -> Iterator[SharedStore]:
-    store = open_store(address, "/nonexistent", {"BYLEAVE_STORE_KEY": KEY})
-    yield store
-    store.close()
-
-
-@contextmanager
-def writer(store: SharedStore) -> Iterator[PostgresLog]:
-    log = store.log(Redactor())
-    try:
-        yield log
-    finally:
-        log.close()
-
-
-@contextmanager
-def reading(address: StoreAddress, key: StoreKey | None = SHARED_KEY) -> Iterator[PostgresRecords]:
-    records = PostgresRecords(address, key)
-    try:
-        yield records
-    finally:
-        records.close()
-
-
-def verify(address: StoreAddress, key: StoreKey | None = SHARED_KEY) -> Verification:
-    with reading(address, key) as records:
-        return records.verify()
-
-
-def checkpoint(address: StoreAddress, retention: Retention = FOREVER, *, now: datetime | None = None) -> list[str]:
-    maintainer = Maintainer(SHARED_KEY, retention)
-    with connect(address) as connection:
-        assert maintainer.run(connection, now=now)
-    return maintainer.notes
-
-
-def do(address: StoreAddress, *statements: str) -> None:
-    with psycopg.connect(address.url) as connection:
-        for statement in statements:
-            connection.execute(statement.encode())
 
 
 def test_the_chains_of_two_writers_are_one_order_and_verify(store: SharedStore, address: StoreAddress) -> None:
@@ -190,10 +143,6 @@ def test_chains_that_were_computed_anew_without_the_key_show(store: SharedStore,
     ]
 
 
-def as_of_now(days: int) -> datetime:
-    return datetime.now(UTC) + timedelta(days=days)
-
-
 def test_a_day_that_was_announced_is_dropped_and_chains_begin_behind_it(
     store: SharedStore, address: StoreAddress
 ) -> None:
@@ -219,17 +168,6 @@ def test_a_day_that_was_announced_is_dropped_and_chains_begin_behind_it(
     assert verify(address).ok
     do(address, "DELETE FROM byleave.records WHERE event = 'retention'")
     assert not verify(address).ok
-
-
-def moved_back(days: int) -> list[str]:
-    """Return what puts all records into a day that is past."""
-    day = datetime.now(UTC).date() - timedelta(days=days)
-    start, end = day.isoformat(), (day + timedelta(days=1)).isoformat()
-    bounds = f"FOR VALUES FROM ('{start} 00:00:00+00') TO ('{end} 00:00:00+00')"
-    return [
-        f"CREATE TABLE byleave.records_{day:%Y%m%d} PARTITION OF byleave.records {bounds}",
-        "UPDATE byleave.records SET time = date_trunc('day', now()) - interval '4.5 days'",
-    ]
 
 
 def test_a_removal_that_no_holder_of_the_key_confirmed_shows(store: SharedStore, address: StoreAddress) -> None:
@@ -333,7 +271,7 @@ def test_nothing_is_written_twice_or_lost_when_a_commit_ends_without_an_answer(
     store: SharedStore, address: StoreAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database has the batch, and the connection is gone before it could say so."""
-    real: Callable[[Any], None] = psycopg.Connection.commit
+    real = psycopg.Connection.commit
     broken: list[bool] = []
 
     def commit(connection: Any) -> None:
@@ -372,11 +310,18 @@ def test_a_database_of_an_earlier_version_is_brought_up_to_date_and_keeps_its_re
         before.close()
     with pytest.raises(StateError, match="no tables of this version"), reading(address):
         pass
-    after = open_store(address, "/nonexistent", environment)
+    with ThreadPoolExecutor() as threads:  # two replicas that start at once
+        begun = [threads.submit(open_store, address, "/nonexistent", environment) for _ in range(2)]
+        after = [each.result() for each in begun]
     try:
-        with writer(after) as log:
-            log.append(decision(2))
+        for number, each in enumerate(after, 2):
+            with writer(each) as log:
+                log.append(decision(number))
     finally:
-        after.close()
+        for each in after:
+            each.close()
     assert verify(address).problems == ()
-    assert verify(address).records == 2
+    assert verify(address).records == 3
+    with psycopg.connect(address.url) as connection:
+        taken = connection.execute("SELECT number FROM byleave.steps ORDER BY number").fetchall()
+    assert taken == [(number,) for number in range(1, len(STEPS) + 1)]

@@ -36,6 +36,7 @@ _OWN = """
 SELECT r.id, r.record FROM byleave.records r JOIN byleave.writers w ON w.id = r.writer
 WHERE w.name = %s AND r.event IN ('checkpoint', 'retention') ORDER BY r.place
 """
+_WRITERS = "SELECT id, name, place, hash, checkpointed FROM byleave.writers"
 _AT_ONCE = 2000
 
 
@@ -46,6 +47,7 @@ class _Writer(Record):
     name: str
     place: int
     hash: str
+    checkpointed: int
 
 
 class _Walk:
@@ -56,6 +58,7 @@ class _Walk:
         self.removed = removed  # by writer: the places behind which a chain may begin, each with its hash
         self.ends: dict[int, tuple[int, str]] = {}
         self.named: dict[tuple[int, int], list[tuple[int, str]]] = {}  # what checkpoints say of a place
+        self.covered: dict[int, int] = {}  # by writer: the last place that a checkpoint names
         self.problems: list[ChainProblem] = []
         self.records = 0
         self.first: int | None = None
@@ -114,6 +117,10 @@ class _Walk:
             if (place, hash_) != (writer.place, writer.hash):
                 name = shown(writer.name)
                 self.report(f"the chain of {name} ends at place {place}, though {writer.place} were written")
+            covered = max(self.covered.get(writer.id, 0), max(self.removed.get(writer.id, {}), default=0))
+            if writer.checkpointed > covered and writer.name != MAINTENANCE:
+                name = shown(writer.name)
+                self.report(f"the chain of {name} is said to be in checkpoints up to {writer.checkpointed}: it is not")
         for (writer_id, place), said in self.named.items():
             behind = max(self.removed.get(writer_id, {}), default=0)
             if place > behind:
@@ -122,13 +129,14 @@ class _Walk:
 
 def verify_records(connection: Connection[Any], key: StoreKey | None, given: ChainHead | None) -> Verification:
     """Return what a walk over all chains finds, within a transaction of the caller that sees one state of them."""
-    writers = [_Writer(*row) for row in connection.execute("SELECT id, name, place, hash FROM byleave.writers")]
+    writers = [_Writer(*row) for row in connection.execute(_WRITERS)]
     own = [(id_, _tree(record)) for id_, record in connection.execute(_OWN, (MAINTENANCE,))]
     walk = _Walk(writers, _removed(own))
     for number, tree in own:
         for writer, (place, hash_) in _places(tree, "writers").items():
             if tree.get("event") == "checkpoint":
                 walk.named.setdefault((writer, place), []).append((number, hash_))
+                walk.covered[writer] = max(place, walk.covered.get(writer, 0))
     with connection.cursor("byleave_verify") as cursor:
         cursor.itersize = _AT_ONCE
         cursor.execute(_ROWS.encode())

@@ -4,8 +4,8 @@ A limit of rate is a row that a transaction takes a call from. A limit of open c
 says how many it has open. A replica that is killed leaves its rows behind; they count for `LEFT_BEHIND` seconds, and as
 long again after the server of the database was started. Each replica confirms its rows in time.
 
-All clocks are the database's. What this process has open is counted here, so that an end that could not be written is
-made good with the next write.
+All clocks are the database's; `maintenance` brings rows back that are ahead of it. What this process has open is
+counted here, so that an end that could not be written is made good with the next write.
 """
 
 from __future__ import annotations

@@ -108,18 +108,28 @@ def migrate(connection: Connection[Any]) -> int:
 
 
 def ensure_partitions(connection: Connection[Any]) -> None:
-    """Make the partitions of today and of the days that follow, by the clock of the database."""
+    """Make the partitions of today and of the days that follow, by the clock of the database.
+
+    A table is made by itself and attached: that waits for no reader, and no writer waits for it.
+    """
+    if not _missing_days(connection):
+        return
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK_MIGRATION,))
+    for day in _missing_days(connection):
+        table = Identifier(partition_name(day))
+        start, end = (Literal(f"{each.isoformat()} 00:00:00+00") for each in (day, day + timedelta(days=1)))
+        connection.execute(SQL("CREATE TABLE byleave.{} (LIKE byleave.records)").format(table))
+        attach = SQL("ALTER TABLE byleave.records ATTACH PARTITION byleave.{} FOR VALUES FROM ({}) TO ({})")
+        connection.execute(attach.format(table, start, end))
+
+
+def _missing_days(connection: Connection[Any]) -> list[date]:
     row = connection.execute("SELECT (now() AT TIME ZONE 'UTC')::date").fetchone()
     today: date = row[0] if row is not None else date.min
-    for ahead in range(-1, DAYS_AHEAD + 1):  # yesterday too: a clock may be set back a little
-        day = today + timedelta(days=ahead)
-        start, end = (f"{each.isoformat()} 00:00:00+00" for each in (day, day + timedelta(days=1)))
-        connection.execute(
-            SQL(
-                "CREATE TABLE IF NOT EXISTS byleave.{} PARTITION OF byleave.records FOR VALUES FROM ({}) TO ({})"
-            ).format(Identifier(partition_name(day)), Literal(start), Literal(end))
-        )
+    days = [today + timedelta(days=ahead) for ahead in range(-1, DAYS_AHEAD + 1)]  # a clock may be set back a little
+    query = "SELECT relname FROM pg_class WHERE relnamespace = 'byleave'::regnamespace AND relname = ANY(%s)"
+    there = {name for (name,) in connection.execute(query, ([partition_name(day) for day in days],))}
+    return [day for day in days if partition_name(day) not in there]
 
 
 def partition_name(day: date) -> str:
