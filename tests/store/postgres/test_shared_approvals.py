@@ -8,7 +8,7 @@ import pytest
 
 from byleave.errors import StateError
 from byleave.store.address import StoreAddress
-from byleave.store.approvals import APPROVED, PENDING, REVOKED, Approvals
+from byleave.store.approvals import APPROVED, PENDING, REVOKED, Approvals, later
 from byleave.store.postgres.shared_store import SharedStore, open_store
 from byleave.store.tool_definitions import TOOL, Definition, Definitions
 from byleave.user_files import ParseCache
@@ -69,6 +69,26 @@ def test_a_yes_for_one_request_is_spent_by_one_replica(stores: list[SharedStore]
     remember(one, "late")
     assert one.settle_action("late", status=APPROVED, now=NOW, until=LONG_AGO)
     assert not other.spend(["late"], now=NOW)
+
+
+@pytest.mark.parametrize("skew", [3600, -3600])
+def test_a_yes_lapses_at_the_same_moment_on_machines_whose_clocks_differ(
+    stores: list[SharedStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skew: int
+) -> None:
+    """It was over at once where a clock was ahead, and counted an hour longer where one was behind."""
+    one, other = (approvals(store, tmp_path) for store in stores)
+    for store in stores:
+        monkeypatch.setattr(store.database, "_look", lambda _connection: False)  # which would look at the real clock
+    stores[0].database.ahead, stores[1].database.ahead = skew, -skew
+    there = later(NOW, 2 * skew)  # what the other machine takes for now
+    for key in ("soon", "late"):
+        remember(one, key)
+        assert one.settle_action(key, status=APPROVED, now=NOW, until=later(NOW, 600))
+    assert other.approved_by("soon", now=there) == "approvals"
+    assert other.spend(["soon"], now=later(there, 599))
+    assert other.approved_by("late", now=later(there, 601)) is None
+    assert not other.spend(["late"], now=later(there, 601))
+    assert not one.spend(["late"], now=later(NOW, 601))
 
 
 def test_what_is_of_one_machine_stays_there(stores: list[SharedStore], tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from byleave.errors import StateError
-from byleave.store.approvals import CALL, Approvals, nothing, parse, written
+from byleave.store.approvals import CALL, Approvals, later, nothing, parse, written
 from byleave.store.postgres.database import StoreDownError
 from byleave.store.tool_definitions import Definitions, no_definitions, read_tree
 from byleave.store.tool_definitions import written as written_definitions
@@ -35,14 +35,16 @@ if TYPE_CHECKING:
     Tree = dict[str, Any]
 
 WORKSPACE = "shared"  # what stands for the workspace in the id of a definition: replicas may have other roots
+_GIVEN, _KEPT = ("now", "spent_until"), ("decided_at", "until")  # times of a question, and of its answer
 _CALLS, _SERVERS, _SERVER = "approvals", "servers", "server "
 
 
 class CallApprovals(Approvals):
-    """The approvals of calls: a document in the place of the file."""
+    """The approvals of calls: a document in the place of the file. Its times are by the clock of the database."""
 
-    def __init__(self, directory: str, documents: SignedDocuments) -> None:
+    def __init__(self, directory: str, database: Database, documents: SignedDocuments) -> None:
         super().__init__(directory, ParseCache(None, ""))
+        self._database = database
         self._documents = documents
 
     def stamp(self) -> tuple[int, ...]:
@@ -51,6 +53,30 @@ class CallApprovals(Approvals):
             return (self._documents.version(_CALLS),)
         except StateError:
             return (-1, monotonic_ns())  # never the same: what was read before does not count
+
+    def approved_by(self, key: str, *, now: str = "", step: str = "") -> str | None:
+        return super().approved_by(key, now=self._shared(now), step=step)
+
+    def spend(self, keys: Sequence[str], *, now: str, step: str = "", spent_until: str = "") -> bool:
+        until = self._shared(spent_until)
+        return super().spend(keys, now=self._shared(now), step=step, spent_until=until)
+
+    def remember(self, key: str, **fields: Any) -> None:
+        super().remember(key, **{**fields, **{name: self._shared(fields[name]) for name in _GIVEN if name in fields}})
+
+    def answer(self, key: str, answer: Callable[[Tree], Tree | None], *, was: str | None, seen: str) -> bool:
+        def by_shared_time(entry: Tree) -> Tree | None:
+            changed = answer(entry)
+            if changed is None:
+                return None
+            new = [name for name in _KEPT if name in changed and changed[name] != entry.get(name)]
+            return {**changed, **{name: self._shared(changed[name]) for name in new}}
+
+        return super().answer(key, by_shared_time, was=was, seen=seen)
+
+    def _shared(self, moment: str) -> str:
+        """Return what a time of this machine is by the clock of the database."""
+        return later(moment, self._database.ahead) if moment else moment
 
     def _load(self) -> Tree:
         return _tree(self._documents.read(_CALLS))
@@ -87,7 +113,7 @@ class SharedApprovals(Approvals):
     ) -> None:
         """`spools`: calls go on while the database is away, with the definitions that were approved before."""
         super().__init__(directory, memory)
-        self._calls = CallApprovals(directory, documents)
+        self._calls = CallApprovals(directory, database, documents)
         self._definitions = SharedDefinitions(directory, database, documents, spools=spools)
 
     @property
