@@ -128,6 +128,41 @@ def test_what_a_process_left_is_delivered_by_the_next_one_on_this_machine(own: P
     assert agents(own) == ["a1", "a2", "a3"]
 
 
+def test_two_gateways_of_one_machine_deliver_what_was_left_once(own: PostgresServer, tmp_path: Path) -> None:
+    for number in range(3):  # three that ended while records waited
+        with opened(own, tmp_path) as one:
+            own.stop()
+            for each in range(20):
+                one.append(100 * number + each)
+        own.start()
+    assert files(tmp_path)
+    with opened(own, tmp_path) as first, opened(own, tmp_path) as second:
+        first.until(lambda: files(tmp_path) == [])
+        own.stop()
+        first.append(1000)
+        second.append(1001)
+        assert len(files(tmp_path)) == 2
+        own.start()
+        first.until(lambda: not first.store.is_spooling and not second.store.is_spooling)
+    assert sorted(agents(own), key=lambda agent: int(agent[1:])) == [
+        *[f"a{100 * number + each}" for number in range(3) for each in range(20)],
+        *("a1000", "a1001"),
+    ]
+
+
+def test_a_file_of_another_key_is_not_delivered(own: PostgresServer, tmp_path: Path) -> None:
+    directory = spool_directory(str(tmp_path), SHARED_KEY)
+    file = new_file(directory, "foreign", StoreKey(b"another key" * 4))
+    file.begin("chain of another", 1)
+    file.append(['{"event":"decision","agent":"a1"}'])
+    file.close()
+    with opened(own, tmp_path) as one:
+        one.until(lambda: bool(one.notes))
+        assert "were changed" in one.notes[0]
+    assert agents(own) == []
+    assert [each.name for each in files(tmp_path)] == ["foreign.spool.damaged"]
+
+
 @pytest.mark.parametrize("at", ["begin_chain", "write_records", "remove"])
 def test_a_delivery_that_dies_anywhere_delivers_each_record_once(
     own: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
