@@ -1,7 +1,7 @@
 """Somebody to ask and somewhere to record, in memory."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from byleave.core.redact import Redactor
@@ -28,6 +28,9 @@ class MemoryLog:
             raise StateError("the journal cannot be written: No space left on device", hint="make room")
         self.records.append(dict(fields))
         return len(self.records)
+
+    def append_all(self, records: Sequence[Mapping[str, Any]]) -> list[int]:
+        return [self.append(fields) for fields in records]
 
     def stage(self, fields: Mapping[str, Any], _on_failure: object = None) -> KeptRecord:
         return KeptRecord(self.append(fields))

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from byleave.guard.evaluation import Asker, AsyncAsker
     from byleave.guard.held_question import HeldQuestion
     from byleave.guard.persist_rule import PersistentRule
+    from byleave.guard.recording import Outcomes
     from byleave.guard.warnings import SensitiveWarnings
     from byleave.policy.compile import Compiled
     from byleave.policy.live_policy import LivePolicy
@@ -135,15 +136,16 @@ class Guard:
 
     # The one way through
 
-    def authorize(self, request: ActionRequest) -> Evaluation | Pending:
+    def authorize(self, request: ActionRequest, earlier: Outcomes | None = None) -> Evaluation | Pending:
         """Return the evaluation, recorded, where no person is needed for it; else what waits for one, unrecorded.
 
         The strictest verdict on an action is the verdict on the whole request. An input error if it cannot be read.
+        Outcomes of `earlier` requests are taken from that list, and written with the record of this decision.
         """
         decided = self._decide(request)
         if isinstance(decided, Pending):
             decided = self._by_earlier_reply(decided)
-        return decided if isinstance(decided, Pending) else self._recorder.keep(decided)
+        return decided if isinstance(decided, Pending) else self._recorder.keep(decided, earlier)
 
     async def authorize_async(self, request: ActionRequest) -> Evaluation | Pending:
         """Do the same, and have the records written with those of other requests; they are kept when this returns.
@@ -296,12 +298,12 @@ class Guard:
         evaluation: Evaluation,
         effect: Callable[[Permit], Done],
         *,
-        later: list[Callable[[], None]] | None = None,
+        later: Outcomes | None = None,
     ) -> Done:
         """Do what was allowed, and record how it went; what `effect` raises is recorded, then raised.
 
-        With `later`, the record of success is a function that is added there: the caller calls it as soon as it has
-        answered its client.
+        With `later`, the record of success is added there, unwritten: the caller hands it to the next `authorize`, or
+        to `record_outcomes` once nothing else comes.
         """
         if evaluation.permit is None:
             raise PermissionError(f"this was not allowed: {evaluation.verdict.reason}")
@@ -315,7 +317,7 @@ class Guard:
         if later is None:
             self.record_effect(evaluation, took, "done")
         else:
-            later.append(lambda: self.record_effect(evaluation, took, "done"))
+            later.append(self._recorder.outcome(evaluation, took, "done"))
         return done
 
     @property
@@ -600,6 +602,11 @@ class Guard:
         With `staged`, the record is written with others, at the latest in some milliseconds.
         """
         self._recorder.effect(evaluation, took, outcome, staged=staged)
+
+    def record_outcomes(self, outcomes: Outcomes) -> None:
+        """Record the outcomes that `perform` has put into a list, in one write, and take them from it."""
+        if outcomes:
+            self._recorder.outcomes(outcomes)
 
 
 def _refusal(request: ActionRequest, verdict: Verdict) -> Decided:

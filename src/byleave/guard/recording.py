@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from byleave.policy.live_policy import LivePolicy, ResolvedAction
     from byleave.store.interfaces import RecordStore, StagedRecord
 
+    Outcomes = list[dict[str, Any]]  # records of what was done, not written yet
+
 OBSERVED = "observed"  # the event of a record about an action that an agent reports after it was done
 REFUSED = "refused"  # the event of a record about requests that were refused before the policy saw them
 NOT_BEGUN = "failed: it was cancelled before it began"
@@ -75,10 +77,17 @@ class Recorder:
         self._notices = notices
         self._left: set[Task[None]] = set()  # what goes on though its caller is gone
 
-    def keep(self, decided: Decided) -> Evaluation:
-        """Record each action with its own verdict and that of the request; an unrecorded allow does not leave."""
+    def keep(self, decided: Decided, earlier: Outcomes | None = None) -> Evaluation:
+        """Record each action with its own verdict and that of the request; an unrecorded allow does not leave.
+
+        Outcomes of `earlier` requests are written in front of it, in the same write.
+        """
         drafts = self._drafts(decided)
-        return self._evaluation(decided, drafts, [self._appended(each.fields) for each in drafts])
+        outcomes = () if earlier is None else take_all(earlier)
+        numbers = self._appended([*outcomes, *[each.fields for each in drafts]])
+        if outcomes and isinstance(numbers[0], ByleaveError):
+            self._troubles += [_not_recorded(numbers[0])] * len(outcomes)
+        return self._evaluation(decided, drafts, numbers[len(outcomes) :])
 
     async def keep_async(self, decided: Decided) -> Evaluation:
         """Do the same in a write that is shared with others; all is kept when this returns.
@@ -127,11 +136,27 @@ class Recorder:
 
     def effect(self, evaluation: Evaluation, took: float, outcome: str, *, staged: bool = False) -> None:
         """Record what was done; with `staged`, soon. Where that fails, a warning says so: it cannot be taken back."""
+        fields = self.outcome(evaluation, took, outcome)
+        if staged:
+            self._stage_unwaited(fields, self._not_kept)
+        else:
+            self.outcomes([fields])
+
+    def outcomes(self, outcomes: Outcomes) -> None:
+        """Record outcomes in one write. Where that fails, a warning for each says so."""
+        records = take_all(outcomes)
+        try:
+            self._log.append_all(records)
+        except ByleaveError as error:
+            self._troubles += [_not_recorded(error)] * len(records)
+
+    def outcome(self, evaluation: Evaluation, took: float, outcome: str) -> dict[str, Any]:
+        """Return the record of what was done."""
         action = None
         if evaluation.permit is not None:
             action = action_tree(evaluation.permit.action)
             action.pop("arguments", None)  # they are in the record of the decision
-        fields = {
+        return {
             "event": "effect",
             "session": self._session,
             "door": self._door,
@@ -142,13 +167,6 @@ class Recorder:
             "outcome": outcome,
             "duration": round(took, 6),
         }
-        if staged:
-            self._stage_unwaited(fields, self._not_kept)
-            return
-        try:
-            self._log.append(fields)
-        except ByleaveError as error:
-            self._not_kept(error)
 
     def refusal(self, refused: Mapping[str, Any], agent: str | None) -> None:
         """Have it recorded, soon, that requests were refused before the policy saw them."""
@@ -176,11 +194,11 @@ class Recorder:
     def _not_kept(self, error: ByleaveError) -> None:
         self._troubles.append(_not_recorded(error))
 
-    def _appended(self, fields: dict[str, Any]) -> int | ByleaveError:
+    def _appended(self, records: list[dict[str, Any]]) -> list[int | ByleaveError]:
         try:
-            return self._log.append(fields)
+            return [*self._log.append_all(records)]
         except ByleaveError as error:
-            return error
+            return [error] * len(records)
 
     def _staged(self, fields: dict[str, Any]) -> StagedRecord | ByleaveError:
         try:
@@ -255,6 +273,11 @@ class Recorder:
                 fields["sensitive"] = entry if inside else True  # where a mount leads is in no record
                 found += self._notices.once(entry, fields["action"])
         return found
+
+
+def take_all(outcomes: Outcomes) -> Outcomes:
+    """Return what is there, and leave nothing: another thread may add to it meanwhile."""
+    return [outcomes.pop(0) for _ in range(len(outcomes))]
 
 
 async def _kept(staged: StagedRecord | ByleaveError) -> int | ByleaveError:

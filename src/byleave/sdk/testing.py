@@ -188,6 +188,9 @@ class _NoRecords:
     def append(self, _fields: Mapping[str, Any], /) -> int:
         return 0
 
+    def append_all(self, records: Sequence[Mapping[str, Any]], /) -> list[int]:
+        return [0] * len(records)
+
     def stage(self, _fields: Mapping[str, Any], _on_failure: object = None, /) -> KeptRecord:
         return KeptRecord(0)
 

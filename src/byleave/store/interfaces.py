@@ -62,6 +62,10 @@ class RecordStore(Protocol):
         """Keep one record, for good when this returns, and return its number; a StateError if it was not kept."""
         ...
 
+    def append_all(self, records: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Keep records in this order, in one write, and return their numbers; a StateError if one was not kept."""
+        ...
+
     def stage(self, fields: Mapping[str, Any], on_failure: Callable[[StateError], None] | None = None) -> StagedRecord:
         """Have one record kept soon, in one write with others that are staged meanwhile; at the latest on `close`.
 

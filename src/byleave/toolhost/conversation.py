@@ -48,6 +48,7 @@ _MOST_UNREAD = 256 << 10  # bytes of replies that the tool has not taken, beyond
 _STDERR = 64 << 10  # bytes of the end of standard error that are kept
 _LAST_PIECES = 64  # that are read when the process is gone; a pipe holds at most 16 of them
 _GRACE = 1.0  # seconds that a slow request may be late with its own time-out, or with its end
+_SOON = 0.005  # seconds that the outcome of a request waits for the next decision, to be recorded with it
 _LONGEST_WAIT = 3600_000  # milliseconds in one go; poll takes no more than a C int
 
 
@@ -107,6 +108,7 @@ class Conversation:
         self._ended_at_once = False
         self._stop_step = 0  # 1: the tool was sent `cancel`; 2: it was sent SIGTERM
         self._stop_at: float | None = None
+        self._settle_at: float | None = None  # when outcomes are recorded, if nothing comes before
         self._begun = self._quiet_since = monotonic()
         self._open = set(process.readers)
         self._watched: tuple[object, ...] = ()
@@ -302,8 +304,7 @@ class Conversation:
                 pass
             else:
                 return
-            finally:
-                self._service.settle()
+        self._service.settle()  # before the thread records what it does
         if self._stop_step or self._closing:
             self._refuse(request, CANCELLED, "the call is being cancelled")
             return
@@ -379,7 +380,11 @@ class Conversation:
         """Return how long to wait before the clock matters, or there is something to serve."""
         if self._may_serve():
             return 0
-        times = [each for each in (self._quiet_until(), self._slow_until(), self._stop_at, self._wall_until()) if each]
+        times = [
+            each
+            for each in (self._quiet_until(), self._slow_until(), self._stop_at, self._wall_until(), self._settle_at)
+            if each
+        ]
         if not times:
             return None
         return min(max(0, int((min(times) - monotonic()) * 1000) + 1), _LONGEST_WAIT)
@@ -400,6 +405,7 @@ class Conversation:
 
     def _check_clock(self) -> None:
         now = monotonic()
+        self._settle_soon(now)
         if self._over:
             return
         if (slow := self._slow_until()) is not None and now >= slow:
@@ -412,6 +418,16 @@ class Conversation:
             unread = self._outbox.holds_replies
             did = "did not read what it was sent" if unread else "asked for nothing and did not finish"
             self._end_because(f"the tool was ended: it {did} for {self._timing.request:g} seconds")
+
+    def _settle_soon(self, now: float) -> None:
+        """Have outcomes recorded, in some milliseconds at the latest, with which no decision was written by then."""
+        if not self._service.unsettled:
+            self._settle_at = None
+        elif self._settle_at is None:
+            self._settle_at = now + _SOON
+        elif now >= self._settle_at:
+            self._service.settle()
+            self._settle_at = None
 
     # The end.
 
@@ -452,6 +468,7 @@ class Conversation:
         return ConversationEnd(self._last, self._stop_step > 0, code, stderr, self._problem, odd)
 
     def _close(self) -> None:
+        self._service.settle()
         self._abandon()
         self._over = True
         self._process.close()

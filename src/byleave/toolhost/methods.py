@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from byleave.core.redact import SecretFilter
     from byleave.guard.evaluation import Who
     from byleave.guard.guard import Guard
+    from byleave.guard.recording import Outcomes
     from byleave.toolhost.deadline import Deadline
     from byleave.workspace.project import FileMatches, ProjectFiles
 
@@ -72,7 +73,7 @@ class MethodService:
         self._who = who
         self._others = dict(others or {})
         self._only = only
-        self._later: list[Callable[[], None]] = []
+        self._later: Outcomes = []
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -89,12 +90,8 @@ class MethodService:
 
         Unless it is `patient`, a NeedsPersonError where a person would have to be asked; nothing was done then.
         """
-        if self._only is not None:
-            if method not in self._only:
-                raise RequestError(
-                    "nothing is changed while a call is being described", hint=_HINT, number=ACCESS_DENIED
-                )
-            patient = False
+        if self._only is not None and method not in self._only:
+            raise RequestError("nothing is changed while a call is being described", hint=_HINT, number=ACCESS_DENIED)
         other = self._others.get(method)
         if other is not None:
             return other(method, params, turn)
@@ -105,14 +102,18 @@ class MethodService:
             return serve(self, Params(params), self._authorizer(turn, patient=patient))
 
     def _authorizer(self, turn: Deadline, *, patient: bool) -> _Authorizer:
-        later = None if patient else self._later
-        return _Authorizer(self._guard, self._who, turn, patient=patient, asks=self._only is None, later=later)
+        later = None if patient else self._later  # a thread that may wait records at once
+        asks = self._only is None
+        return _Authorizer(self._guard, self._who, turn, patient=patient and asks, asks=asks, later=later)
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether something was done at once whose outcome is not recorded yet."""
+        return bool(self._later)
 
     def settle(self) -> None:
-        """Record what was done at once, now that it is answered: the tool does not wait for that."""
-        for record in self._later:
-            record()
-        self._later.clear()
+        """Record the outcomes of what was done at once, where no further decision comes whose write they can share."""
+        self._guard.record_outcomes(self._later)
 
     def _for(self, kind: str, path: str, authorizer: _Authorizer) -> Evaluation:
         """Return the answer about one path if it is a yes; else the request is refused."""
@@ -325,7 +326,7 @@ class _Authorizer:
         *,
         patient: bool,
         asks: bool,
-        later: list[Callable[[], None]] | None,
+        later: Outcomes | None,
     ) -> None:
         self._guard = guard
         self._who = who
@@ -338,7 +339,7 @@ class _Authorizer:
         """Return the guard's answer, whatever it is."""
         if self._patient:
             return self._guard.check(action, self._who)
-        outcome = self._guard.authorize(ActionRequest((action,), self._who))
+        outcome = self._guard.authorize(ActionRequest((action,), self._who), self._later)
         if not isinstance(outcome, Evaluation) and not self._asks:
             raise RequestError(
                 "this needs approval, which is not requested while a call is being described",

@@ -75,9 +75,15 @@ class AuditLog:
 
     def append(self, fields: Mapping[str, Any]) -> int:
         """Keep one record and return its number. It survives this process; a StateError says that it was not kept."""
-        text = self._text(fields)
+        return self.append_all((fields,))[0]
+
+    def append_all(self, records: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Keep records in one write and return their numbers; a StateError says that none was kept."""
+        texts = [self._text(fields) for fields in records]
         staged = self._staged
-        return staged.append(text) if staged is not None and staged.are_ours else self._journal.append(text)
+        behind = staged if staged is not None and staged.are_ours else self._journal
+        first = behind.append_all(texts)
+        return list(range(first, first + len(texts)))
 
     def stage(self, fields: Mapping[str, Any], on_failure: Callable[[StateError], None] | None = None) -> StagedRecord:
         """Have one record kept soon, with others in one write: await its `kept`. Needs a running event loop."""

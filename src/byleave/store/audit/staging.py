@@ -21,7 +21,7 @@ from byleave.store.audit.journal import leave_after_fork
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from byleave.store.audit.journal import AuditJournal
 
@@ -91,11 +91,11 @@ class StagedRecords:
         self._staged.append(staged)
         return staged
 
-    def append(self, text: str) -> int:
-        """Write one record at once, behind all that are staged, and return its number; a StateError if it failed."""
-        staged = StagedRecord(text, self, None)
-        self._staged.append(staged)
-        return staged.settled()
+    def append_all(self, texts: Sequence[str]) -> int:
+        """Write records at once, behind all that are staged, and return the first number; a StateError if it failed."""
+        added = [StagedRecord(text, self, None) for text in texts]
+        self._staged += added
+        return added[0].settled()
 
     async def wait_for(self, staged: StagedRecord) -> None:
         """Return when a record is written, or could not be."""

@@ -32,7 +32,7 @@ from byleave.store.postgres.schema import ensure_partitions
 from byleave.store.postgres.spooling import Spooler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from psycopg import Connection
@@ -132,6 +132,11 @@ class PostgresLog:
     def append(self, fields: Mapping[str, Any]) -> int:
         """Keep one record and return its number; a StateError says that it was not kept."""
         return self.stage(fields).settled()
+
+    def append_all(self, records: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Keep records in this order and return their numbers; a StateError says that one was not kept."""
+        staged = [self.stage(fields) for fields in records]
+        return [each.settled() for each in staged]
 
     def stage(self, fields: Mapping[str, Any], on_failure: Callable[[StateError], None] | None = None) -> StagedRow:
         """Begin to keep one record. Records of one thread are kept in the order in which they were staged.
