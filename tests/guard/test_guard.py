@@ -15,7 +15,18 @@ from byleave.core.permit import Permit
 from byleave.core.redact import Redactor
 from byleave.core.suggest import cautions_apart
 from byleave.errors import InputError, UnsafePathError
-from byleave.guard.evaluation import ELSEWHERE, FOR_GOOD, FOR_SESSION, NO, NO_PERSON, ONCE, SILENCE, Who
+from byleave.guard.evaluation import (
+    ELSEWHERE,
+    FOR_GOOD,
+    FOR_SESSION,
+    NO,
+    NO_PERSON,
+    ONCE,
+    SILENCE,
+    ActionRequest,
+    Evaluation,
+    Who,
+)
 from byleave.guard.guard import Guard
 from byleave.guard.open_guard import guard_for
 from byleave.guard.persist_rule import PersistentRule
@@ -329,6 +340,48 @@ def test_an_effect_is_recorded_with_the_decision_it_belongs_to(scene: Scene) -> 
         ("decision", None, None),
         ("effect", 3, "done"),
     ]
+
+
+def test_an_outcome_that_waits_is_written_in_front_of_the_next_decision(scene: Scene) -> None:
+    reader(scene)
+    (scene.root / "a").write_text("text")
+    log = MemoryLog()
+    guard = guarded(scene, log=log)
+    request = ActionRequest(({"kind": "read", "path": "a", "tool": "t"},), CLAUDE)
+    later: list[dict[str, Any]] = []
+    for _ in range(2):
+        answer = guard.authorize(request, later)
+        assert isinstance(answer, Evaluation)
+        guard.perform(answer, read_file, later=later)
+    assert [record["event"] for record in log.records] == ["decision", "effect", "decision"]
+    guard.record_outcomes(later)
+    assert [(record["event"], record.get("of")) for record in log.records[1:]] == [
+        ("effect", 1),
+        ("decision", None),
+        ("effect", 3),
+    ]
+    assert later == []
+
+
+def test_where_an_outcome_and_the_next_decision_cannot_be_written_nothing_is_allowed_and_both_are_reported(
+    scene: Scene,
+) -> None:
+    reader(scene)
+    (scene.root / "a").write_text("text")
+    log = MemoryLog()
+    guard = guarded(scene, log=log)
+    request = ActionRequest(({"kind": "read", "path": "a", "tool": "t"},), CLAUDE)
+    later: list[dict[str, Any]] = []
+    first = guard.authorize(request, later)
+    assert isinstance(first, Evaluation)
+    guard.perform(first, read_file, later=later)
+    log.full = True
+    second = guard.authorize(request, later)
+    assert isinstance(second, Evaluation)
+    assert (second.allowed, later) == (False, [])
+    assert len(guard.troubles) == 1
+    assert guard.troubles[0].startswith("NOT RECORDED")
+    assert any(line.startswith("NOT RECORDED") for line in second.warnings)
 
 
 def test_a_failed_effect_is_recorded_without_saying_where_it_was(scene: Scene) -> None:

@@ -94,6 +94,23 @@ def well_behaved() -> None:
     result(ask(1, "fs.read", path="a.txt")["result"]["content"])
 
 
+def reads_twice_and_is_idle() -> None:
+    hear()
+    for number in (1, 2):
+        ask(number, "fs.read", path="a.txt")
+    time.sleep(0.3)
+    result("done")
+
+
+def reads_and_sends_nonsense() -> None:
+    hear()
+    ask(1, "fs.read", path="a.txt")
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end:
+        ask(2, "fs.read", path=1)
+    result("done")
+
+
 def floods_requests_and_reads_nothing() -> None:
     while True:
         write(request(1, "fs.read", path="a.txt") * 100)

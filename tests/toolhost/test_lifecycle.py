@@ -1,12 +1,13 @@
 """From the first line to the end of a call: signals, time, questions, and what is said meanwhile."""
 
+import gc
 import json
 import os
 import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from byleave.guard.evaluation import FOR_SESSION, NO, ONCE, Question
+from byleave.store.audit.journal import AuditJournal
 from byleave.toolhost import conversation
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.process_methods import ProcessMethods
@@ -40,6 +42,51 @@ CANCELLED = {"outcome": "cancelled"}
 LONG = {"limits": {"request_timeout": 60.0, "cancel_timeout": 20.0}}
 SHORT = {"limits": {"request_timeout": 60.0, "cancel_timeout": 0.3}}
 PENDING, GIVEN_UP, TOO_LATE = "pending", -32005, -32004
+
+
+@pytest.fixture
+def writes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], float]]:
+    """Return the events of each write of the audit log, and when it was."""
+    gc.collect()  # descriptors that tests before this one have left go now, and not while they are counted
+    found: list[tuple[list[str], float]] = []
+    write = AuditJournal.append_all
+
+    def noted(journal: AuditJournal, texts: Sequence[str]) -> int:
+        found.append(([json.loads(text)["event"] for text in texts], time.monotonic()))
+        return write(journal, texts)
+
+    monkeypatch.setattr(AuditJournal, "append_all", noted)
+    return found
+
+
+def test_an_outcome_is_written_with_the_next_decision_and_the_last_one_when_the_call_ends(
+    tmp_path: Path, writes: list[tuple[list[str], float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "_SOON", 60.0)
+    house = House.build(tmp_path, {"t": tool("reads_twice_and_is_idle")})
+    with house.host() as hosting:
+        assert hosting.call("t") == said("done")
+        assert [events for events, _when in writes] == [["decision"], ["effect", "decision"], ["effect"]]
+
+
+def test_an_outcome_is_written_while_the_tool_is_idle(tmp_path: Path, writes: list[tuple[list[str], float]]) -> None:
+    house = House.build(tmp_path, {"t": tool("reads_twice_and_is_idle")})
+    with house.host() as hosting:
+        assert hosting.call("t") == said("done")
+        over = time.monotonic()
+    assert [event for events, _when in writes for event in events] == ["decision", "effect"] * 2
+    assert over - writes[-1][1] > 0.2
+
+
+def test_requests_without_a_decision_do_not_keep_an_outcome_from_being_written(
+    tmp_path: Path, writes: list[tuple[list[str], float]]
+) -> None:
+    house = House.build(tmp_path, {"t": tool("reads_and_sends_nonsense")})
+    with house.host() as hosting:
+        assert hosting.call("t") == said("done")
+        over = time.monotonic()
+    assert [events for events, _when in writes] == [["decision"], ["effect"]]
+    assert over - writes[-1][1] > 0.2
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

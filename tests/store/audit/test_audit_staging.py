@@ -164,6 +164,16 @@ def test_what_is_appended_comes_behind_what_was_staged(room: Room, writes: list[
     assert_whole(room, 3)
 
 
+def test_several_are_appended_in_one_write_behind_what_was_staged(room: Room, writes: list[int]) -> None:
+    async def scene(log: AuditLog) -> None:
+        log.stage(fields(1), lambda _error: None)
+        assert log.append_all([fields(2), fields(3)]) == [2, 3]
+        assert log.append_all([fields(4), fields(5)]) == [4, 5]
+
+    staging(room, scene).close()
+    assert writes == [3, 2]
+
+
 def test_another_thread_appends_while_records_are_staged(room: Room) -> None:
     async def scene(log: AuditLog) -> None:
         staged = log.stage(fields(1))
