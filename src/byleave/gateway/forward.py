@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ from byleave.gateway.interfaces import HINT, DownError, LateError
 from byleave.gateway.local_tools import answer_in, question_form, result_tree
 from byleave.gateway.message import error_tree, members_of, notification, text_of
 from byleave.gateway.notifications import about_request
-from byleave.gateway.requests import ServerAnswer, ServerLost, ServerNotification, ServerQuestion
+from byleave.gateway.requests import ServerAnswer, ServerLate, ServerLost, ServerNotification, ServerQuestion
 from byleave.gateway.revisions import HEADER_MISMATCH, SERVER_DOWN, STATELESS, param_headers, wrong_param_header
 from byleave.gateway.trace_context import NAMES as TRACE_NAMES
 from byleave.guard.evaluation import NO, NO_PERSON, SILENCE
@@ -313,10 +314,7 @@ class Forwarder:
         A DownError if no answer comes. After a question the request is followed on later; else nothing more comes.
         """
         seconds = self._context.settings.call_timeout
-        why = f"it did not answer within {seconds:g} s"
-        late = ServerLost(why, why)
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(seconds, server_request.put, late)
+        upstream.expect(server_request, seconds)
         try:
             while True:
                 item = await server_request.get()
@@ -326,16 +324,16 @@ class Forwarder:
                     if request.trace is not None:
                         request.trace.answered(item.result, item.error)
                     return item
+                if isinstance(item, ServerLate):
+                    self._answered(request, upstream, server_request, "timeout")
+                    upstream.abandon(server_request, "it took too long")
+                    raise upstream.lost_error(item, LateError)
                 if isinstance(item, ServerLost):
-                    self._answered(request, upstream, server_request, "timeout" if item is late else "down")
-                    if item is late:
-                        upstream.abandon(server_request, "it took too long")
-                        raise upstream.lost_error(item, LateError)
+                    self._answered(request, upstream, server_request, "down")
                     upstream.settle(server_request)
                     raise upstream.lost_error(item)
                 if isinstance(item, ServerNotification):
-                    timer.cancel()  # it lives
-                    timer = loop.call_later(seconds, server_request.put, late)
+                    upstream.expect(server_request, seconds)  # it lives
                     message = about_request(request, item, upstream.name)
                     if message is not None:
                         await request.sink.send(message)
@@ -349,7 +347,7 @@ class Forwarder:
             upstream.abandon(server_request, "the client does not wait any more")
             raise
         finally:
-            timer.cancel()
+            server_request.due = inf
 
     def _answered(self, request: ClientRequest, upstream: Upstream, sent: ServerRequest, outcome: str) -> None:
         self._context.metrics.server_took(upstream.name, request.method, outcome, monotonic() - sent.sent)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -131,6 +132,10 @@ class ServerLost(Struct, frozen=True):
     public: str = ""
 
 
+class ServerLate(ServerLost, frozen=True):
+    """There was no answer in time."""
+
+
 class ServerNotification(Struct, frozen=True):
     """A notification about the request."""
 
@@ -149,12 +154,13 @@ class ServerQuestion(Struct, frozen=True):
 class ServerRequest:
     """A request of ours: what came about it and was not taken yet."""
 
-    __slots__ = ("_items", "_waker", "client_request", "id", "sent")
+    __slots__ = ("_items", "_waker", "client_request", "due", "id", "patience", "sent")
 
     def __init__(self, id_: str, client_request: ClientRequest | None) -> None:
         self.id = id_
         self.client_request = client_request
         self.sent = monotonic()
+        self.patience = self.due = inf  # for how many seconds it is waited for, and until when
         self._items: deque[ServerAnswer | ServerLost | ServerNotification | ServerQuestion] = deque()
         self._waker: asyncio.Future[None] | None = None
 
@@ -179,11 +185,16 @@ class ServerRequest:
 
 
 class PendingRequests:
-    """Our requests to one server that are not answered yet, by our ids, the latest at the end."""
+    """Our requests to one server that are not answered yet, by our ids, the latest at the end.
+
+    One timer is for all of them. It is set for the first that becomes late, and stays where that one is answered.
+    """
 
     def __init__(self) -> None:
         self._pending: dict[str, ServerRequest] = {}
         self._count = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._looks_at = inf
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -196,6 +207,29 @@ class PendingRequests:
         self._count += 1
         pending = self._pending[f"b{self._count}"] = ServerRequest(f"b{self._count}", client_request)
         return pending
+
+    def expect(self, pending: ServerRequest, seconds: float) -> None:
+        """Have a request end as late if it is not answered within so many seconds from now."""
+        pending.patience, pending.due = seconds, monotonic() + seconds
+        if pending.due < self._looks_at:
+            self._look_at(pending.due)
+
+    def _look_at(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._looks_at = due
+        self._timer = asyncio.get_running_loop().call_later(due - monotonic(), self._end_late)
+
+    def _end_late(self) -> None:
+        now, self._timer, self._looks_at = monotonic(), None, inf
+        for pending in self._pending.values():
+            if pending.due <= now:
+                why = f"it did not answer within {pending.patience:g} s"
+                pending.due = inf
+                pending.put(ServerLate(why, why))
+        due = min((each.due for each in self._pending.values()), default=inf)
+        if due != inf:
+            self._look_at(due)
 
     def get(self, id_: str | None) -> ServerRequest | None:
         return None if id_ is None else self._pending.get(id_)
@@ -210,6 +244,9 @@ class PendingRequests:
 
     def end_all(self, why: str, public: str = "") -> None:
         """Let no request get an answer any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._looks_at = None, inf
         for pending in list(self._pending.values()):
             pending.put(ServerLost(why, public))
 

@@ -233,6 +233,10 @@ class Upstream:
             raise NoMethodError(down.problem, hint=down.hint, public=down.public)
         raise down
 
+    def expect(self, pending: ServerRequest, seconds: float) -> None:
+        """Have a request end as late if it is not answered within so many seconds from now."""
+        self._requests.expect(pending, seconds)
+
     def settle(self, pending: ServerRequest) -> None:
         """Expect nothing more about a request."""
         self._requests.pop(pending.id)
