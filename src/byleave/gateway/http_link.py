@@ -84,6 +84,8 @@ class Post:
             self.is_answered = True
             if answer is not None and answer.events is not None and self._lingering is None:
                 self._lingering = asyncio.get_running_loop().call_later(LINGERING, self._linger)
+        if answer is None or answer.events is None:
+            self._link.forget(self)  # before: its request goes on within `received`, and may close the link
         answered = self._link.receiver.received(message, id_)
         if answered is False and answer is not None and answer.events is None:
             self._link.receiver.lost(id_, f"the server {shown(self._link.name)} answered something else")

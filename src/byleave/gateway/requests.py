@@ -19,6 +19,7 @@ from msgspec import Raw, Struct
 
 from byleave.gateway.message import answer_parts, decoded, encode, error_parts, error_tree, members_of
 from byleave.gateway.revisions import HANDSHAKE, STATUS
+from byleave.net.eager_task import DirectFuture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -162,21 +163,25 @@ class ServerRequest:
         self.sent = monotonic()
         self.patience = self.due = inf  # for how many seconds it is waited for, and until when
         self._items: deque[ServerAnswer | ServerLost | ServerNotification | ServerQuestion] = deque()
-        self._waker: asyncio.Future[None] | None = None
+        self._waker: DirectFuture | None = None
 
     def put(self, item: ServerAnswer | ServerLost | ServerNotification | ServerQuestion) -> bool:
         """Add what came; return whether there was room: of a flood only some is kept, but always the answer."""
         if isinstance(item, ServerNotification | ServerQuestion) and len(self._items) >= _MOST_WAITING:
             return False
         self._items.append(item)
-        if self._waker is not None and not self._waker.done():
-            self._waker.set_result(None)
+        if self._waker is None:
+            return True
+        if isinstance(item, ServerAnswer):
+            self._waker.wake()
+        else:
+            self._waker.wake_soon()
         return True
 
     async def get(self) -> ServerAnswer | ServerLost | ServerNotification | ServerQuestion:
         """Return the next thing that came about it."""
         while not self._items:
-            self._waker = asyncio.get_running_loop().create_future()
+            self._waker = DirectFuture()
             try:
                 await self._waker
             finally:

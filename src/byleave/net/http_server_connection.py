@@ -14,6 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Generic
 
 from byleave.net import peers
+from byleave.net.eager_task import EagerTask
 from byleave.net.http_admission import ConnectionAdmission
 from byleave.net.http_server_exchange import CLOSE, JSON, LINES, BadRequest, HeadT, ServerExchange, read_head
 from byleave.protocol.http_body import MalformedBodyError, body_reader
@@ -401,7 +402,11 @@ class HttpServerConnection(asyncio.Protocol, Generic[HeadT]):
             exchange.fail()
             return
         if work is not None:
-            exchange.task = server.loop.create_task(_run(server, exchange, work))
+            running = _run(server, exchange, work)
+            if server.working:  # of a crowd, each step is done for many in a row, which is faster
+                exchange.task = server.loop.create_task(running)
+            else:
+                EagerTask(running, loop=server.loop)
 
     def _refuse(self, problem: BadRequest) -> None:
         """Give the last response of this connection."""
@@ -438,6 +443,7 @@ class HttpServerConnection(asyncio.Protocol, Generic[HeadT]):
 
 async def _run(server: ServerState[HeadT], exchange: ServerExchange[HeadT], work: Work) -> None:
     """Do the work on one request, and see that it has a response in the end."""
+    exchange.task = asyncio.current_task()
     server.working.add(exchange)  # a task without a reference may be collected while it runs
     try:
         await work()
