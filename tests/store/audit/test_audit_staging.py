@@ -85,24 +85,42 @@ def test_records_of_one_turn_share_a_write_in_the_order_of_staging(room: Room, w
     assert_whole(room, 40)
 
 
-def test_a_record_that_is_waited_for_alone_is_written_at_once(room: Room) -> None:
+def test_a_decision_after_the_outcome_of_the_one_before_is_written_at_once(room: Room) -> None:
     async def scene(log: AuditLog) -> None:
-        for number in (1, 2, 3):
+        for number in (1, 3, 5):
             staged = log.stage(fields())
             with pytest.raises(StopIteration):  # it does not wait for the next turn
                 staged.kept().send(None)
             assert staged.number == number
             await asyncio.sleep(0)
+            log.stage(fields(), unkept)
+
+    staging(room, scene).close()
+    assert_whole(room, 6)
+
+
+def test_decisions_without_outcomes_wait_for_one_turn_at_most(room: Room, writes: list[int]) -> None:
+    async def scene(log: AuditLog) -> None:
+        for number in range(1, 7):
+            staged = log.stage(fields())
+            waiting = asyncio.create_task(staged.kept())
+            for _turn in range(3):  # the task begins, the record is written, the task goes on
+                await asyncio.sleep(0)
+            assert (waiting.done(), staged.number) == (True, number)
 
     staging(room, scene)
-    assert_whole(room, 3)
+    assert writes == [1] * 6
 
 
-def test_what_no_caller_waits_for_is_written_in_the_next_turn(room: Room) -> None:
+def test_a_second_decision_shares_the_write_of_the_next_turn(room: Room, writes: list[int]) -> None:
     async def scene(log: AuditLog) -> None:
-        log.stage(fields())
+        await keep(log, 0)
+        assert writes == [1]
+        log.stage(fields(1))
+        log.stage(fields(2))
+        assert writes == [1]
         await asyncio.sleep(0)
-        assert b'"sequence":1,' in room.file("journal").read_bytes()
+        assert writes == [1, 2]
 
     staging(room, scene)
 

@@ -3,8 +3,8 @@
 A process with an event loop has many calls under way. Each stages the record of its decision, and waits until it is
 kept before anything acts on it (`StagedRecord.kept`). All that are staged in one turn of the loop share a write, in the
 order in which they were staged. What no caller waits for, the record of an outcome, is written with the next ones, at
-the latest after 5 milliseconds. A record that is waited for alone, as in the turn before it, is written at once: a turn
-more would cost its caller more than the write.
+the latest after 5 milliseconds. Where calls come one after the other, so that each has its outcome before the next is
+decided, a decision is written at once: a turn more would cost its caller more than the write.
 
 Only the thread of the loop stages. Where a write fails, none of its records is kept, and every caller that waits for
 one of them learns so.
@@ -67,7 +67,8 @@ class StagedRecords:
         self._thread = 0  # whose event loop stages
         self._due: AbstractEventLoop | None = None  # whose next turn writes
         self._soon: AbstractEventLoop | None = None  # which writes in a moment
-        self._waits = self._waited = 0  # how many callers have waited for records, in this turn and the one before
+        self._waits = self._shared = 0  # how many callers wait for the next turn, and have waited for the last one
+        self._is_decided = False  # whether a decision was written at once, and neither outcome nor turn came since
         leave_after_fork(self)
 
     @property
@@ -81,12 +82,16 @@ class StagedRecords:
             loop = get_running_loop()
         except RuntimeError:  # a task that ends after its loop: this is written with the next one, or on `close`
             loop = None
-        if loop is not None and self._due is not loop and on_failure is None:
-            self._due, self._thread = loop, get_ident()
-            loop.call_soon(self._turn)
-        elif loop is not None and self._soon is not loop and on_failure is not None:
-            self._soon, self._thread = loop, get_ident()
-            loop.call_later(_SOON, self._moment)
+        if loop is not None:
+            self._thread = get_ident()
+            if on_failure is not None:
+                self._is_decided = False
+                if self._soon is not loop:
+                    self._soon = loop
+                    loop.call_later(_SOON, self._moment)
+            elif self._due is not loop and (self._is_decided or self._shared > 1):
+                self._due = loop
+                loop.call_soon(self._turn)
         staged = StagedRecord(text, self, on_failure)
         self._staged.append(staged)
         return staged
@@ -99,18 +104,19 @@ class StagedRecords:
 
     async def wait_for(self, staged: StagedRecord) -> None:
         """Return when a record is written, or could not be."""
-        self._waits += 1
-        is_alone = self._waits == 1 and self._waited <= 1
-        if is_alone or staged.waiter is not None:  # a record has one waiter: a second one does not wait
+        loop = get_running_loop()
+        if self._due is not loop or staged.waiter is not None:  # a record has one waiter: a second one does not wait
+            self._is_decided = True
             self.write()
             return
-        staged.waiter = get_running_loop().create_future()
+        self._waits += 1
+        staged.waiter = loop.create_future()
         await staged.waiter
 
     def _turn(self) -> None:
         """Write what the turn before has staged."""
-        self._due = None
-        self._waits, self._waited = 0, self._waits
+        self._due, self._is_decided = None, False
+        self._waits, self._shared = 0, self._waits
         self.write()
 
     def _moment(self) -> None:
