@@ -236,13 +236,14 @@ class Authorizer:
 
         A server is not started for the sake of a call that is denied whatever its arguments are.
         """
-        action = call.action
-        if not self._guard.policy.could_call(call.who.agent, call.server, call.tool):
-            return action
-        try:
-            offer = await self._catalog.tool(call.server, call.tool)
-        except DownError:
-            return action
+        action, offer = call.action, self._catalog.tool_at_hand(call.server, call.tool)
+        if offer is None:
+            if not self._guard.policy.could_call(call.who.agent, call.server, call.tool):
+                return action
+            try:
+                offer = await self._catalog.tool(call.server, call.tool)
+            except DownError:
+                return action
         return action if offer is None else action.replace(schema=offer.tree.get("inputSchema"))
 
     async def _unusable(self, call: ServerCall, action: CallAction) -> Refused | None:

@@ -268,7 +268,26 @@ class Catalog:
 
     async def tool(self, server: str, name: str) -> Offer | None:
         """Return a tool as it was listed last over this connection; listed now, if it never was."""
-        return await self._one("tools", server, name)
+        return self.tool_at_hand(server, name) or await self._one("tools", server, name)
+
+    def tool_at_hand(self, server: str, name: str) -> Offer | None:
+        """Return a tool that was listed over the connection that is open, and is approved now.
+
+        None if there is none, or to know so something would have to be waited for.
+        """
+        known = self._known.get(("tools", server))
+        if known is None or server == LOCAL:
+            return None
+        if self._servers.keeps(server):
+            upstream = self._servers.reach(server)
+            if not upstream.is_up or known.opened != upstream.opened:
+                return None
+        offer, pins = known.kept.get(name), self._context.pins
+        if offer is None or pins is None:
+            return offer
+        pinned = offer.definition
+        approved = pinned is not None and not pins.may_wait(server) and pins.approves(server, name, pinned.sha256)
+        return offer if approved else None
 
     async def _one(self, kind: str, server: str, name: str) -> Offer | None:
         offer = (await self._last(kind, server)).kept.get(name)

@@ -202,7 +202,8 @@ class Session:
             if not client.shakes_hands:
                 await request.error(INVALID_REQUEST, "the session has not begun: send initialize first")
                 return
-            await client.welcomed.wait()  # a client may send everything at once
+            if not client.welcomed.is_set():
+                await client.welcomed.wait()  # a client may send everything at once
             client.begun.set()
         method = METHODS.get(request.method)
         if method is None or not method.spoken(stateless=request.envelope is not None):
