@@ -29,8 +29,11 @@ LISTED = FilterOptions(listed_programs_only=True)
 
 
 def answer(machine: str, wanted: FilterOptions, number: int, *arguments: int, architecture: int | None = None) -> int:
+    return walk(make_filter(machine, wanted), machine, number, *arguments, architecture=architecture)
+
+
+def walk(program: bytes, machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
     """Walk the program as the kernel does; only the instructions that it uses are known here."""
-    program = make_filter(machine, wanted)
     padded = (*arguments, *[0] * (6 - len(arguments)))
     data = {0: number, 4: ARCHITECTURES[machine][0] if architecture is None else architecture}
     data |= {16 + 8 * place: value & 0xFFFFFFFF for place, value in enumerate(padded)}
@@ -196,7 +199,30 @@ def test_numbers_between_those_that_are_looked_at_are_allowed(machine: str) -> N
 
 def test_the_program_is_short() -> None:
     """The kernel checks and translates it for every program that is started."""
-    assert len(make_filter(X86, PLAIN)) // 8 < 300
+    assert len(make_filter(X86, PLAIN)) // 8 < 180
+
+
+@pytest.mark.parametrize("machine", [X86, ARM])
+@pytest.mark.parametrize("wanted", [PLAIN, LISTED, FilterOptions(reported=True)])
+def test_returns_that_stand_once_are_the_same_returns(
+    monkeypatch: pytest.MonkeyPatch, machine: str, wanted: FilterOptions
+) -> None:
+    asked = [
+        (number, value) for number in range(460) for value in (0, 1, 2, 16, 0o6000, 0x5412, 0x7E020080, 0xFFFFFFFF)
+    ]
+    shorter = make_filter(machine, wanted)
+    monkeypatch.setattr(seccomp, "_each_return_once", list)
+    longer = make_filter(machine, wanted)
+    assert len(shorter) < len(longer)
+    for number, value in asked:
+        assert walk(shorter, machine, number, *[value] * 6) == walk(longer, machine, number, *[value] * 6), number
+
+
+def test_a_program_that_is_too_long_keeps_its_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seccomp, "_FARTHEST", 100)
+    long = make_filter(X86, PLAIN)
+    monkeypatch.setattr(seccomp, "_each_return_once", list)
+    assert long == make_filter(X86, PLAIN)
 
 
 @pytest.mark.parametrize(

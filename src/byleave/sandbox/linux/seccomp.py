@@ -7,7 +7,7 @@ tested corners to any program. The kernel remembers which calls are always allow
 
 from __future__ import annotations
 
-from struct import pack
+from struct import pack, unpack
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -200,6 +200,8 @@ _WRITING: dict[str, tuple[int | None, int | None]] = {
 _LISTING: dict[str, tuple[int | None, int | None]] = {"getdents64": (217, 61)}  # native/listing.c reads them
 MARK = 0x6200  # reported with a trap, and with it the error: native/trace.c knows by it that the refusal is ours
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _JUMP, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x05, 0x54
+_INSTRUCTION = "=HBBI"  # struct sock_filter: operation, skipped if true, skipped if false, value
+_A_RETURN = pack("=H", _RETURN)
 _FARTHEST = 255  # instructions that a comparison can skip
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; each argument's low half comes first
 
@@ -233,7 +235,7 @@ def make_filter(machine: str, options: FilterOptions) -> bytes:
         program += [_code(_AT_LEAST, _X32, 0, 1), _refuse(ENOSYS)]
     named = [(NUMBERS[name][column], code) for name, code in _refusals(options)]
     table = sorted((number, code) for number, code in named if number is not None)
-    return b"".join([*program, *_search(table)])
+    return b"".join(_each_return_once([*program, *_search(table)]))
 
 
 def make_watching_filter(machine: str) -> bytes:
@@ -328,6 +330,27 @@ def _halves(rows: Sequence[tuple[int, int, list[bytes]]]) -> list[bytes]:
     if len(below) <= _FARTHEST:
         return [_code(_AT_LEAST, first, len(below), 0), *below, *above]
     return [_code(_AT_LEAST, first, 0, 1), _code(_JUMP, len(below)), *below, *above]
+
+
+def _each_return_once(program: list[bytes]) -> list[bytes]:
+    """Return a program that does the same, in which equal returns stand once, at its end.
+
+    Nothing but a comparison comes before a return, and a comparison says how many instructions are skipped.
+    """
+    codes: list[tuple[int, int, int, int]] = [unpack(_INSTRUCTION, each) for each in program]
+    returns = list(dict.fromkeys(each for each in program if each[:2] == _A_RETURN))
+    kept = [at for at, each in enumerate(program) if each[:2] != _A_RETURN]
+    moved = {at: place for place, at in enumerate(kept)}
+    moved |= {at: len(kept) + returns.index(each) for at, each in enumerate(program) if at not in moved}
+    shorter: list[bytes] = []
+    for place, at in enumerate(kept):
+        operation, if_true, if_false, value = codes[at]
+        if operation in (_EQUAL, _AT_LEAST, _ANY_BIT):
+            if_true, if_false = (moved[at + 1 + skipped] - place - 1 for skipped in (if_true, if_false))
+        if operation == _JUMP or max(if_true, if_false) > _FARTHEST:  # too long for that
+            return program
+        shorter.append(_code(operation, value, if_true, if_false))
+    return [*shorter, *returns]
 
 
 def _refusals(options: FilterOptions) -> list[tuple[str, list[bytes]]]:
@@ -430,4 +453,4 @@ def _refuse(error: int) -> bytes:
 
 
 def _code(operation: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    return pack("=HBBI", operation, if_true, if_false, value)
+    return pack(_INSTRUCTION, operation, if_true, if_false, value)
