@@ -99,6 +99,7 @@ class Confinement:
         self.host = host.this_host(namespaces=True)
         self.setup: BackendSetup | None = None  # what enforces the last plan, if not namespaces of our own
         self._last_plan: SandboxPlan | None = None
+        self._reserved_for: Prepared | None = None  # whose names are all reserved, until they are released
         self._running = 0  # programs that run, or are being started
         self._counting = Lock()
         self._base = host.base_view()
@@ -247,10 +248,13 @@ class Confinement:
         """Reserve the names that must not be created, as long as this is open."""
         if self.options.reads_only or not (self.options.reserves_names or prepared.plan.held):
             return
+        if self._reserved_for is prepared and self._names.descriptor is not None:
+            return
         root = self.workspace.root.path
         self._names.reserve([Placeholder(held.path[len(root) + 1 :], held.content) for held in prepared.plan.held])
         for held in prepared.plan.held:
             prepared.seen.kinds[held.path] = DIRECTORY if held.content is None else FILE
+        self._reserved_for = prepared
 
     @property
     def lock(self) -> int | None:
@@ -301,6 +305,7 @@ class Confinement:
         if self._scratch is not None:
             self._scratch.close()
             self._scratch = None
+        self._reserved_for = None
         self._names.release()
 
     def __enter__(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from byleave.sandbox.plan.private_files import kernel_secrets, system_secrets
 from byleave.user_files import first_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _LANDLOCK_VERSION = (444, 1)  # landlock_create_ruleset, LANDLOCK_CREATE_RULESET_VERSION
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc")
@@ -34,6 +35,7 @@ _INSTALLED = ("/usr/", "/opt/", "/nix/", "/gnu/", "/snap/")
 _SHALLOWEST = 2  # /opt and /home are no program's own prefix
 _MOST_INTERPRETERS = 4  # the kernel follows as many
 _MOST_LINKS = 40
+_WORTH_A_LIST = 8  # names in one directory that take longer one by one
 _STAGING = ("/mnt", "/run", "/tmp", "/srv", "/media", "/opt", "/var")  # noqa: S108 -- a directory to mount on
 
 _KINDS = {stat.S_IFLNK: LINK, stat.S_IFDIR: DIRECTORY}
@@ -45,6 +47,20 @@ def look(path: str) -> str | None:
         return _KINDS.get(stat.S_IFMT(os.lstat(path).st_mode), FILE)
     except (OSError, ValueError):
         return None
+
+
+def all_look_like(kinds: Mapping[str, str | None]) -> bool:
+    """Whether `look` finds the same as before at every path.
+
+    Where many of them are names of one directory that has few others, it is listed. What is not in the list is looked
+    at all the same: some file systems find a name by another spelling of it.
+    """
+    beside = Counter(path.rpartition("/")[0] for path, kind in kinds.items() if kind is not None)
+    listed: dict[str, str] = {}
+    for above, count in beside.items():
+        if count >= _WORTH_A_LIST:
+            listed |= {f"{above}/{name}": kind for name, kind in names_in(above, 2 * count) or ()}
+    return all((listed.get(path) or look(path)) == kind for path, kind in kinds.items())
 
 
 def files_below(path: str, most: int) -> list[str] | None:

@@ -67,7 +67,7 @@ class Seen(Struct, frozen=True):
 
     def still_holds(self) -> bool:
         """Whether everything is as it was."""
-        if not all(host.look(path) == kind for path, kind in self.kinds.items()):
+        if not host.all_look_like(self.kinds):
             return False
         return all(
             cover_closed(self.root, closed, start, named) == found for closed, start, named, found in self.covered
