@@ -217,6 +217,7 @@ def searcher(pattern: str) -> Callable[[str], bool]:
 
 Value = TypeVar("Value")
 _NAME_PATTERNS_WILD = frozenset("*?[")
+_SIGNS = " !\"#$%&'()*+,-./:;<=>?@[\\]^`{|}~"  # what `[!a]` may stand for
 # Letters of other scripts that pass for ASCII ones in most fonts; NFKC folds full-width and mathematical ones itself.
 _CYRILLIC = dict(zip("асеорхуіјѕԁһԛԝӏАВЕЗКМНОРСТХУІЈЅԌԚԜӀ", "aceopxyijsdhqwlABE3KMHOPCTXYIJSGQWI", strict=True))
 _GREEK = dict(zip("αικνορυχγΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "aikvopuxyABEZHIKMNOPTYX", strict=True))
@@ -340,7 +341,7 @@ def spelled(pattern: str, name: str) -> str | None:
     """Return what matches `pattern` and is written by an agent as `name`, with `_` for signs; None if nothing does."""
     if name_matches(pattern, name):
         return name
-    if "_" not in name or "[" in pattern or all(_stays(letter) or letter in "_*?" for letter in pattern):
+    if "_" not in name or all(_stays(letter) or letter in "_*?" for letter in pattern):
         return None
     return _aligned(pattern, name)
 
@@ -351,24 +352,50 @@ def _stays(letter: str) -> bool:
 
 def _aligned(pattern: str, name: str) -> str | None:
     """Put the signs of a pattern where `_` stands for them. What a `*` matches stays as it is."""
-    begin, *between = pattern.split("*")
+    parts: list[list[str]] = [[]]
+    for unit in _units(pattern):
+        if unit == "*":
+            parts.append([])
+        else:
+            parts[-1].append(unit)
     found, at = "", 0
-    for number, part in enumerate([begin, *between]):
-        last = number == len(between)
-        places = range(at, len(name) - len(part) + 1) if number else range(1)
-        if last and number:
-            places = range(max(len(name) - len(part), at), len(name) - len(part) + 1)
-        start = next((place for place in places if _fits(part, name[place : place + len(part)])), None)
-        if start is None:
+    for number, part in enumerate(parts):
+        end = len(name) - len(part)
+        places = range(at, end + 1) if number else range(1)
+        if number and number == len(parts) - 1:
+            places = range(max(end, at), end + 1)
+        fitting = ((place, put) for place in places if (put := _put(part, name[place : place + len(part)])) is not None)
+        start, meant = next(fitting, (0, None))
+        if meant is None:
             return None
-        put = zip(part, name[start : start + len(part)], strict=True)
-        found += name[at:start] + "".join(there if letter == "?" else letter for letter, there in put)
+        found += name[at:start] + meant
         at = start + len(part)
-    return found + name[at:] if between or at == len(name) else None
+    return found + name[at:] if len(parts) > 1 or at == len(name) else None
 
 
-def _fits(part: str, text: str) -> bool:
+def _units(pattern: str) -> Iterator[str]:
+    """Yield what a pattern consists of: letters, `?`, `*`, and each `[..]` as a whole."""
+    at = 0
+    while at < len(pattern):
+        end = at + 1
+        if pattern[at] == "[":
+            first = end + (pattern[end : end + 1] == "!")
+            end = pattern.find("]", first + 1) + 1 or end
+        yield pattern[at:end]
+        at = end
+
+
+def _put(part: Sequence[str], text: str) -> str | None:
+    """Return the name that these units match and an agent writes as `text`; None if there is none."""
     if len(part) != len(text):
-        return False
-    pairs = zip(part, text, strict=True)
-    return all(letter in ("?", there) or (there == "_" and not _stays(letter)) for letter, there in pairs)
+        return None
+    letters = [_meant(unit, there) for unit, there in zip(part, text, strict=True)]
+    return None if None in letters else "".join([letter for letter in letters if letter is not None])
+
+
+def _meant(unit: str, there: str) -> str | None:
+    if name_matches(unit, there):
+        return there
+    if there != "_":
+        return None
+    return next((sign for sign in (*unit, *_SIGNS) if not _stays(sign) and name_matches(unit, sign)), None)

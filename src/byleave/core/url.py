@@ -480,13 +480,7 @@ def _unescaped(uri: str) -> str:
     if "%" not in uri:
         return uri
     first, *pieces = uri.encode("utf-8", "surrogatepass").split(b"%")
-    made = bytearray(first)
-    for piece in pieces:
-        try:
-            made += bytes([int(piece[:2], 16)]) + piece[2:] if len(piece[:2].strip()) == 2 else b"%" + piece
-        except ValueError:
-            made += b"%" + piece
-    return made.decode("utf-8", "replace")
+    return (first + b"".join([_escape_decoded(piece) for piece in pieces])).decode("utf-8", "replace")
 
 
 def _uris_escaped(text: str) -> str:
