@@ -1,4 +1,4 @@
-# Everything runs in a virtual environment of its own; a fresh machine needs only Python 3.11 (or later) and make.
+# Everything runs in a virtual environment of its own; a fresh machine needs only Python 3.11 (or later), git, make and a C compiler.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

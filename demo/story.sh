@@ -22,6 +22,11 @@ echo 'def total(prices): return sum(prices)' > src/shop.py
 printf 'test:\n\t@python3 -c "import sys; sys.path.append(\\"src\\"); import shop; assert shop.total([1, 2]) == 3"\n\t@echo 1 test passed\n' > Makefile
 echo 'API_KEY=hunter2' > .env
 
+byleave run -q -- true 2> "$scratch/printed" || {
+  printf '\nNothing can run confined on this machine, so some of what follows is asked about instead:\n'
+  folded cat "$scratch/printed"
+}
+
 say "A project with a secret, and one command that puts its agent under a policy"
 try 0 byleave setup --yes
 

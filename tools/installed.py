@@ -117,6 +117,12 @@ class Walk:
         self.try_program("uvx", *uvx, "byleave")
 
 
+def _starts(python: str) -> bool:
+    """Whether there is such a Python; a name that a version manager left for one that is not chosen does not start."""
+    found = shutil.which(python)
+    return found is not None and subprocess.run([found, "-V"], capture_output=True, check=False).returncode == 0
+
+
 def main() -> int:
     """Try everything; the exit code is 0 only if all of it works."""
     built, *pythons = sys.argv[1:]
@@ -127,7 +133,7 @@ def main() -> int:
         walk = Walk(Path(scratch).resolve())
         walk.with_sdist(source)
         for python in pythons:
-            if shutil.which(python) is None:
+            if not _starts(python):
                 print(f"{python}: not here", flush=True)
             else:
                 walk.with_pip(python, wheel)

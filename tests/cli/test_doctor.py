@@ -130,7 +130,7 @@ def test_the_doctor_says_what_is_bad(
 def test_without_any_configuration_the_doctor_points_at_init(tmp_path: Path) -> None:
     done = byleave("doctor", cwd=tmp_path)
     assert done.code == 0
-    assert "no configuration was found; `byleave init`" in done.out
+    assert "no configuration was found; `byleave setup`" in done.out
 
 
 def test_the_policy_is_shown_with_the_origin_of_each_rule(project: Path) -> None:
@@ -169,7 +169,7 @@ def test_the_version_is_told() -> None:
     assert byleave("--version").out == f"byleave {package.__version__}\n"
 
 
-EXTRAS = {"jwt": "jwt", "otel": "opentelemetry", "postgres": "psycopg"}
+EXTRAS = {"jwt": "jwt", "otel": "opentelemetry", "postgres": "psycopg", "uvloop": "uvloop"}
 
 
 def test_the_version_for_programs_says_what_is_compiled_in() -> None:

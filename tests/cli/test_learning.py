@@ -161,7 +161,7 @@ def test_an_accepted_rule_is_shown_before_it_is_written(tmp_path: Path) -> None:
     shown = reviewed(tmp_path, b"a", b"n")
     assert ("would get:" in shown, own_file()) == (True, "")
     assert max(len(row) for row in shown.replace("\r", "").split("\n")) <= 100
-    reviewed(tmp_path, b"a", b"y")
+    assert "wrote " in reviewed(tmp_path, b"a", b"y")
     assert 'allow = { command = "make", args = ["test"] }' in own_file()
     assert learn(tmp_path) == []
 

@@ -215,4 +215,4 @@ def test_names_that_mislead_are_shown_escaped(own_home: Path, tmp_path: Path) ->
 
 def test_a_closed_pipe_and_nothing_configured_do_no_harm(own_home: Path, tmp_path: Path) -> None:
     done = byleave("policy", "lint", cwd=tmp_path)
-    assert (done.code, "byleave init" in done.out) == (0, True)
+    assert (done.code, "byleave setup" in done.out) == (0, True)

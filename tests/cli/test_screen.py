@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.cli.output import _lines, local_time, width_of
+from byleave.cli.output import _lines, local_time, table, width_of
 from byleave.core.redact import Redactor
 from byleave.policy.load import Workspace
 from byleave.store.approvals import PENDING
@@ -118,3 +118,11 @@ def test_policy_show_and_run_explain_fit_a_terminal(tmp_path: Path) -> None:
     for words in (["policy", "show"], ["run", "--explain", "--", "ls"]):
         rows = at_80(*words, cwd=tmp_path)
         assert [row for row in rows if len(row) > 80] == []
+
+
+def test_a_long_last_cell_stands_below_the_others_where_little_room_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("a" * 57, 'command="git push origin main" agent="codex"'), ("b", "short")]
+    monkeypatch.setenv("COLUMNS", "80")
+    assert table(rows) == [["a" * 57, f"    {rows[0][1]}"], ["b", "    short"]]
+    monkeypatch.setenv("COLUMNS", "120")
+    assert [len(lines) for lines in table(rows)] == [1, 1]

@@ -15,7 +15,7 @@ from byleave.hooks.detect import find_agents, find_editors
 from byleave.hooks.probe import probe
 from byleave.policy.dirs import own_front
 from cli.test_terminal import below_a_door
-from command import COMMAND, Done, at_terminal, byleave, environment
+from command import COMMAND, Done, at_terminal, byleave, environment, python
 
 AGENTS = HOOKED
 CLAUDE = {"permissions": {"allow": ["Bash(npm run test:*)"], "deny": ["Bash(rm:*)"], "ask": ["Bash(git push:*)"]}}
@@ -347,3 +347,43 @@ def test_without_any_agent_it_says_what_it_can_do(own_home: Path, project: Path)
     assert max(len(line) for line in done.out.splitlines()) <= 80
     done = byleave("setup", "--yes", cwd=project, env={"PATH": "/usr/bin:/bin"})
     assert "no agent asks byleave yet: byleave setup --agent NAME" in " ".join(done.out.split())
+
+
+def outcomes(*agents: str, cwd: Path) -> tuple[dict[str, str], str]:
+    """Set these agents up; return what is said of each command, and the whole text in one line."""
+    done = byleave("setup", *(word for agent in agents for word in ("--agent", agent)), "--yes", cwd=cwd)
+    assert done.code == 0, done.out + done.err
+    rows = [line.strip().split("  ", 1) for line in done.out.split("What now happens")[1].splitlines()]
+    return {row[0]: row[1].strip() for row in rows if len(row) == 2}, " ".join(done.out.split())
+
+
+def test_what_is_said_of_commands_holds_for_agents_that_cannot_be_confined(own_home: Path, project: Path) -> None:
+    said, text = outcomes("cline", "qwen", cwd=project)
+    assert (said["npm test"], said["git status"]) == ("needs your approval", "runs, without a question")
+    assert "byleave cannot confine commands of Cline and Qwen Code" in text
+    said, text = outcomes("claude-code", "cline", cwd=project)
+    assert said["npm test"] == "runs confined, without a question"
+    assert "when Claude Code runs" in text
+    assert "byleave cannot confine commands of Cline:" in text
+    assert "Claude Code before 2.1.185" in text
+
+
+UNCONFINED = """
+import sys
+from byleave.cli import setup_command, setup_steps
+from byleave.cli.main import main
+for module in (setup_command, setup_steps):
+    module.machine_problem = lambda memory: "there is no launcher"
+setup_command.can_confine = lambda *words: "there is no launcher"
+sys.exit(main(["setup", "--yes", "--agent", "claude-code"]))
+"""
+
+
+def test_what_is_said_of_commands_holds_on_a_machine_that_cannot_confine(own_home: Path, project: Path) -> None:
+    done = python(UNCONFINED, cwd=project)
+    text = " ".join(done.out.split())
+    assert done.code == 0, done.err
+    assert "the strict rules, because commands cannot be fully confined here" in text
+    assert "npm test needs your approval" in text
+    assert "runs confined" not in text
+    assert "Nothing can run confined here, so more needs your approval: there is no launcher." in text

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from byleave.errors import SandboxError
 from byleave.policy.load import Workspace
-from byleave.sandbox.can_confine import can_confine, machine_problem
+from byleave.sandbox.can_confine import _sentence, can_confine, machine_problem
 from byleave.sandbox.linux import backends
 from command import COMMAND, environment
 from sandbox.machine import needs_sandbox
@@ -139,3 +140,9 @@ def test_a_hook_asks_where_landlock_alone_cannot_hold_the_policy_and_says_why(ro
     answer = asked_there(root, "make")
     assert (answer["permissionDecision"], "updatedInput" in answer) == ("ask", False)
     assert '".env" may not be read, and Landlock alone cannot close it' in answer["permissionDecisionReason"]
+
+
+def test_a_reason_with_a_hint_is_one_line() -> None:
+    error = SandboxError("there is no launcher", hint="install a C compiler", step="launcher")
+    assert _sentence(error) == "there is no launcher; install a C compiler"
+    assert _sentence("one\ntwo") == "one"

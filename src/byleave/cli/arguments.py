@@ -218,6 +218,7 @@ def help_text(command: CommandSpec, path: tuple[str, ...], common: tuple[OptionS
     lines += _section("common options, before or after the command", [(_spelled(one), one.help) for one in common])
     if command.subcommands:
         lines += ["", f"`{_called(('help', *path))} COMMAND` describes a command."]
+        lines += [] if path else ["Start with `byleave setup`, in a project of yours."]
     return "\n".join(lines)
 
 

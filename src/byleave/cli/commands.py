@@ -214,8 +214,8 @@ ROOT = CommandSpec(
                 OptionSpec(("--for",), "allow only this agent; may be repeated", "AGENT", repeat=True, choices=HOOKED),
             ),
             details="Looks for git, npm, cargo, uv, go and make, and never overwrites a file. The file has no\n"
-            "effect until you read it and run `byleave trust`. Where nothing can run confined, the strict rules\n"
-            "are written.",
+            "effect until you read it and run `byleave trust`. Where commands cannot be fully\n"
+            "confined, the strict rules are written.",
         ),
         CommandSpec(
             "setup",

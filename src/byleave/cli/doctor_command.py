@@ -225,7 +225,7 @@ def _policy(
     if layers:
         yield DoctorFinding(GOOD, "policy", f"{number} {'tool' if number == 1 else 'tools'} from {layers}")
     else:
-        yield DoctorFinding(NOTE, "policy", "no configuration was found; `byleave init` writes a file to begin with")
+        yield DoctorFinding(NOTE, "policy", "no configuration was found; `byleave setup` writes one")
     yield DoctorFinding(GOOD, "commands of agents", _commands(policy))
     yield from (DoctorFinding(NOTE, "decisions", sentence) for sentence in loosened(compiled))
     for warning in compiled.warnings:

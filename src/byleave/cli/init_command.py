@@ -152,7 +152,7 @@ def _report(given: ParsedArguments, root: str, written: list[str], found: list[s
     if _is_there(above, ".git") and not _is_there(root, ".git"):
         say(f"  note: the repository begins above, at {shown(above)}; this file holds for {shown(root)} only")
     if obstacle:
-        say("  note: nothing can run confined here, so the strict rules were written: what they do not list is asked")
+        say("  note: commands cannot be fully confined here, so the strict rules were written: the rest is asked")
         say(f"        {shown(obstacle)}")
     say("  next: read it, then put it into effect with `byleave trust`")
 

@@ -197,7 +197,9 @@ def table(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     width = room()
     heads = columns([row[:-1] for row in rows], indent="")
     taken = max(width_of(head) for head in heads) + 2
-    if width - taken < _NARROWEST:  # the last cell below the others
+    left = width - taken
+    too_long = any(width_of(row[-1]) > left for row in rows)
+    if left < _NARROWEST or (too_long and left < width // 3):  # the last cell below the others
         return [
             [*_lines("  ".join(row[:-1]), width), *(f"    {line}" for line in _lines(row[-1], width - 4))]
             for row in rows
@@ -205,7 +207,7 @@ def table(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return [
         [f"{padded(head, taken)}{first}", *(f"{'':<{taken}}{other}" for other in others)]
         for head, row in zip(heads, rows, strict=True)
-        for first, *others in [_lines(row[-1], width - taken)]
+        for first, *others in [_lines(row[-1], left)]
     ]
 
 

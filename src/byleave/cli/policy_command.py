@@ -105,7 +105,7 @@ def _lines(root: str, compiled: Compiled, hits: RuleHits) -> Iterator[str]:
     yield f"workspace: {shown(root)}"
     yield "layers, weakest first:"
     rows = [(layer.name, shown(layer.file or "inline"), _standing(layer)) for layer in compiled.layers]
-    yield from fitting_columns(rows) or ["  none; `byleave init` writes a file to begin with"]
+    yield from fitting_columns(rows) or ["  none; `byleave setup` writes one"]
     yield from (f"{paint('note', 'ask')}: {sentence}" for sentence in loosened(compiled))
     for name, tool in compiled.tools.items():
         yield ""

@@ -89,7 +89,7 @@ def _show(given: ParsedArguments, policy: LivePolicy, findings: Sequence[Finding
     if given.flag("quiet"):
         return
     if not policy.compiled.layers:
-        say("no configuration was found; `byleave init` writes a file to begin with")
+        say("no configuration was found; `byleave setup` writes one")
     say(summary(findings))
     fixable = sum(finding.place is not None for finding in findings)
     if fixable and not given.flag("fix"):

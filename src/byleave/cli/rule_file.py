@@ -122,6 +122,8 @@ def add_to_file(
         return REFUSED
     write_shown(given, workspace, file, after)
     record_answers(given, workspace, [subject])
+    if not given.flag("json") and not given.flag("quiet"):
+        say(f"wrote {file.shown}")
     return 0
 
 

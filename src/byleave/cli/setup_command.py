@@ -20,20 +20,22 @@ from byleave.cli.terminal import consents, may_ask, record_answers, started_by_a
 from byleave.cli.workspace import open_workspace
 from byleave.core.decision import ALLOW, ASK
 from byleave.errors import ByleaveError, ConfigErrors, StateError
+from byleave.hooks.confining import SHELL_TOOLS
 from byleave.hooks.detect import find_agents, find_editors
 from byleave.hooks.snippets import PLACES
 from byleave.policy.dirs import find_homes
 from byleave.policy.load import Workspace
-from byleave.text import shown
+from byleave.sandbox.can_confine import can_confine, machine_problem
+from byleave.text import sentence_list, shown
 from byleave.user_files import Lock, make_private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any
 
     from byleave.cli.arguments import ParsedArguments
     from byleave.cli.setup_steps import SetupStep
     from byleave.hooks.detect import Detected
+    from byleave.policy.live_policy import LivePolicy
 
 REFUSED = 1
 NEEDS_CONSENT = 10
@@ -227,6 +229,8 @@ def _afterwards(steps: SetupSteps, finished: Sequence[SetupStep], home: str, *, 
     for step in finished:
         if step.step == HOOK and step.status == DONE and not undo and PLACES[step.agent or ""].note:
             yield from _folded("note", PLACES[step.agent or ""].note)
+    if not undo and any(step.step == HOOK and step.status == DONE for step in finished):
+        yield from _folded("note", "an agent that is running already asks byleave from its next start on")
     editors = find_editors(home, os.environ.get("PATH", ""))
     if not undo and any(each.name == "zed" for each in editors):
         yield from _folded("note", "for an agent that Zed starts: byleave acp --setup zed -- AGENT prints the settings")
@@ -236,33 +240,56 @@ def _afterwards(steps: SetupSteps, finished: Sequence[SetupStep], home: str, *, 
 
 
 def _say_commands(given: ParsedArguments, workspace: Workspace, agents: Sequence[str]) -> None:
-    """Say what now happens to typical commands of an agent."""
+    """Say what now happens to typical commands: of the agents that byleave confines here, or of the others."""
     if not agents or given.flag("json") or given.flag("quiet"):
         return
     try:
         policy = workspace.load()
-        rows = [
-            (
-                command,
-                _outcome(policy.decide({"kind": "command", "command": command, "agent": agents[0]}, confines=True)),
-            )
-            for command in _typical(workspace.root.path)
-        ]
+        problem = can_confine(policy, workspace, agents[0])
+        weak = machine_problem(workspace.homes.memory)
+        confined = [agent for agent in agents if agent in SHELL_TOOLS and problem is None]
+        named = confined or agents
+        commands = _typical(workspace.root.path)
+        outcomes = [_outcome(policy, command, named[0], confines=bool(confined)) for command in commands]
     except (ByleaveError, ConfigErrors) as error:
         say("")
         for line in _folded("but", f"the policy cannot be used: {problem_of(error)}"):
             say(line)
         return
     say("")
-    say(f"What now happens when {PLACES[agents[0]].title} runs")
-    width = max(len(command) for command, _outcome_ in rows)
-    for command, outcome in rows:
+    for line in wrap(f"What now happens when {_titles(named)} {'runs' if len(named) == 1 else 'run'}", WIDTH):
+        say(line)
+    width = max(map(len, commands))
+    for command, outcome in zip(commands, outcomes, strict=True):
         say(f"  {command:<{width}}  {outcome}")
     if policy.compiled.settings["defaults"].get("mode") == "observe":
-        say(f"but in observe mode this is only recorded, and {PLACES[agents[0]].title} decides")
-    if any("confined" in outcome for _command, outcome in rows):
-        say("Where this version of the agent cannot be confined, that needs your approval.")
+        say(f"but in observe mode this is only recorded, and {_titles(named)} decides")
+    for line in wrap(" ".join(_unconfined(agents, confined, problem)), WIDTH, break_on_hyphens=False):
+        say(line)
+    if weak and problem is None:
+        say("Commands are not fully confined here: byleave doctor says what is missing.")
     say("byleave check command 'ANY OTHER' tries others; byleave setup --undo undoes it.")
+
+
+def _unconfined(agents: Sequence[str], confined: Sequence[str], problem: str | None) -> Iterator[str]:
+    """Yield where commands are not confined, and what that means."""
+    if problem is not None:
+        yield f"Nothing can run confined here, so more needs your approval: {problem}."
+        return
+    others = [agent for agent in agents if agent not in confined]
+    if others:
+        yield f"byleave cannot confine commands of {_titles(others)}: what runs only confined is asked about."
+    older = [f"{PLACES[agent].title} before {'.'.join(map(str, SHELL_TOOLS[agent].since))}" for agent in confined]
+    if older:
+        yield (
+            f"The same holds for {sentence_list(older)}."
+            if others
+            else (f"With {sentence_list(older)}, what runs only confined is asked about.")
+        )
+
+
+def _titles(agents: Sequence[str]) -> str:
+    return sentence_list([PLACES[agent].title for agent in agents])
 
 
 def _typical(root: str) -> list[str]:
@@ -271,8 +298,9 @@ def _typical(root: str) -> list[str]:
     return ["git status", test, install, "git push", "cat .env", "rm -rf ~/"]
 
 
-def _outcome(verdict: Any) -> str:
-    confined = verdict.sandbox is not None and verdict.sandbox[0]
+def _outcome(policy: LivePolicy, command: str, agent: str, *, confines: bool) -> str:
+    verdict = policy.decide({"kind": "command", "command": command, "agent": agent}, confines=confines)
+    confined = confines and verdict.sandbox is not None and verdict.sandbox[0]
     if verdict.decision is ALLOW:
         return paint("runs", "allow") + (" confined, without a question" if confined else ", without a question")
     if verdict.decision is ASK:

@@ -34,6 +34,7 @@ from byleave.hooks.snippets import PLACES
 from byleave.policy.agent_permissions import READABLE
 from byleave.policy.dirs import PROJECT_FILES, home_directory
 from byleave.policy.import_permissions import import_permissions
+from byleave.sandbox.can_confine import machine_problem
 from byleave.store.approvals import now
 from byleave.text import shown
 from byleave.user_files import digest
@@ -141,10 +142,12 @@ class SetupSteps:
         there = [name for name in PROJECT_FILES if os.path.lexists(os.path.join(self._root, name))]
         if there:
             return SetupStep(INIT, SKIPPED, f"{there[0]} is there")
+        weak = machine_problem(self._homes.memory)
+        strict = "; the strict rules, because commands cannot be fully confined here" if weak else ""
         return SetupStep(
             INIT,
             WOULD,
-            "write byleave.toml, the rules of this project, and cases for it",
+            f"write byleave.toml, the rules of this project, and cases for it{strict}",
             act=lambda: self._write(record),
         )
 

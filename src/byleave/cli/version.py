@@ -13,7 +13,7 @@ from byleave.sandbox.native.build import FULL, LEAN, front_name, launcher_name
 
 _NATIVE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "sandbox", "native")
 # The package by which the extra of that name is known to be installed.
-_EXTRAS = {"jwt": "jwt", "otel": "opentelemetry", "postgres": "psycopg"}
+_EXTRAS = {"jwt": "jwt", "otel": "opentelemetry", "postgres": "psycopg", "uvloop": "uvloop"}
 
 
 def version_tree() -> dict[str, Any]:

@@ -79,7 +79,8 @@ _USUAL = "info"  # the level of a session that has set none
 _PAUSE = 0.05  # seconds in which a list that changes again and again is announced once
 _NOTHING: Mapping[str, Any] = {}
 _HINT = (
-    "it runs in a sandbox: `[sandbox] read = [...]` shows it more of this machine, `[servers.{}.access]` grants more"
+    "it runs in a sandbox: `[sandbox] read = [...]` shows it more of this machine, `[servers.{}.access]` grants more, "
+    "`byleave audit list --decision deny` shows what it was refused"
 )
 
 

@@ -102,4 +102,6 @@ def _try_out(memory: str) -> tuple[str, str]:
 
 
 def _sentence(said: object) -> str:
-    return " ".join(shown(str(said)).partition("\n")[0].split())
+    """Return what was said in one line; what a person can do about it stays."""
+    text = f"{said.problem}; {said.hint}" if isinstance(said, ByleaveError) else str(said).partition("\n")[0]
+    return shown(" ".join(text.split()))

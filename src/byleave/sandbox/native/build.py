@@ -260,3 +260,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--sanitize"]:
         sys.exit(build_sanitized(sys.argv[2]) or 0)
     build_with_package()
+    if find_compiler() is None and not os.access(os.path.join(_HERE, launcher_name(LEAN)), os.X_OK):
+        sys.stderr.write("there is no C compiler (cc): the launcher is not built, and no command can run confined\n")
