@@ -4,6 +4,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 _STARTS = 2  # messages of a client before its first statement, at most: an offer of encryption, and its name
@@ -26,7 +27,8 @@ class PostgresProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lines: list[socket.socket] = []
         self._mute: set[socket.socket] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
 
     @property
     def url(self) -> str:
@@ -38,10 +40,19 @@ class PostgresProxy:
         self._mute.update(self._lines)
 
     def close(self) -> None:
-        """End all connections."""
-        self._listener.close()
-        for line in [*self._lines]:
+        """End all connections, and wait until nothing works on them."""
+        _end(self._listener)
+        self._threads[0].join()  # no connection comes any more
+        for line in self._lines:
             _end(line)
+        for thread in self._threads:
+            thread.join()
+        for line in (self._listener, *self._lines):
+            line.close()
+
+    def _start(self, work: Callable[..., None], *lines: socket.socket) -> None:
+        self._threads.append(threading.Thread(target=work, args=lines, daemon=True))
+        self._threads[-1].start()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -52,10 +63,11 @@ class PostgresProxy:
                     server.connect(self._server)
                 except OSError:
                     client.close()
+                    server.close()
                     continue
                 self._lines += [client, server]
                 for work in (self._to_server, self._to_client):
-                    threading.Thread(target=work, args=(client, server), daemon=True).start()
+                    self._start(work, client, server)
 
     def _to_server(self, client: socket.socket, server: socket.socket) -> None:
         heard = 0

@@ -145,16 +145,9 @@ def is_local(url: str) -> bool:
 
 def local_path(url: str) -> str:
     """Return the path of a `file:` URL."""
+    from urllib.parse import unquote  # few command lines hold such a URL
+
     rest = url.partition(":")[2]
     if rest.startswith("//"):
         rest = "/" + rest[2:].partition("/")[2]
-    pieces = rest.split("%")
-    return pieces[0] + "".join([_decoded(piece) for piece in pieces[1:]])
-
-
-def _decoded(piece: str) -> str:
-    """Return what stands behind a percent sign with its first two digits made a character."""
-    try:
-        return chr(int(piece[:2], 16)) + piece[2:]
-    except ValueError:
-        return f"%{piece}"
+    return unquote(rest, errors="surrogateescape")
