@@ -60,6 +60,8 @@ MISTAKES = {
         "byleave check read [--tool TOOL] [--agent AGENT] [--add] [--yes] PATH",
     ),
     "two words missing": (["check", "move"], "PATH and TO are missing", "PATH TO"),
+    "a command line without check's command": (["check", "git push"], 'unknown command "git push"', "command 'LINE'"),
+    "a command line without quotes": (["check", "command", "git", "push"], '"push" is one word', "command 'LINE'"),
     "a word too many": (["check", "read", "a", "b"], '"b" is one word too many', "byleave check read"),
     "a program without dashes": (["check", "spawn", "git"], '-- is missing before "git"', "-- PROGRAM ARGS..."),
     "words behind dashes that nobody wants": (["doctor", "--", "x"], '"x" is one word too many', "byleave doctor"),

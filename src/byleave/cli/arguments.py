@@ -83,6 +83,9 @@ class ParsedArguments(Record):
         return values[-1] if values else None
 
 
+_QUOTE_THE_LINE = "write the command line as one word: byleave check command 'LINE'"
+
+
 class _Reader:
     def __init__(self, root: CommandSpec, common: tuple[OptionSpec, ...]) -> None:
         self._root = root
@@ -124,6 +127,8 @@ class _Reader:
                 self._path = (*self._path, word)
                 return
         names = tuple(command.name for command in self._command.subcommands)
+        if self._path == ("check",) and " " in word:
+            raise InputError(f"unknown command {quoted(word)}", hint=_QUOTE_THE_LINE)
         raise InputError(f"unknown command {quoted(word)}", hint=_nearest_hint(word, names))
 
     def _flag(self, word: str, ahead: Iterator[str]) -> None:
@@ -182,7 +187,8 @@ class _Reader:
     def _too_many(self, word: str) -> InputError:
         if self._command.rest:
             return InputError(f"-- is missing before {quoted(word)}", hint=usage(self._command, self._path))
-        return InputError(f"{quoted(word)} is one word too many", hint=usage(self._command, self._path))
+        hint = _QUOTE_THE_LINE if self._path == ("check", "command") else usage(self._command, self._path)
+        return InputError(f"{quoted(word)} is one word too many", hint=hint)
 
 
 def read_arguments(root: CommandSpec, common: tuple[OptionSpec, ...], argv: list[str]) -> ParsedArguments:
