@@ -13,6 +13,7 @@ import pytest
 import byleave as package
 from byleave.cli.arguments import CommandSpec
 from byleave.cli.commands import ROOT
+from byleave.cli.doctor_command import own_code
 from byleave.policy.dirs import CONFIG_FILE
 from byleave.policy.load import Workspace
 from byleave.service.client import FIELDS
@@ -269,3 +270,14 @@ def test_the_doctor_says_nothing_of_rules_without_mistakes(project: Path) -> Non
     (project / "byleave.toml").unlink()
     byleave("init", "--yes", cwd=project)
     assert "policy lint" not in byleave("doctor", cwd=project).out
+
+
+def test_at_home_the_doctor_asks_for_a_project_and_for_no_other_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = str(tmp_path)
+    monkeypatch.setattr(sys, "prefix", f"{home}/.local/pipx/venvs/byleave")
+    monkeypatch.setenv("HOME", home)
+    workspace = Workspace(home)
+    (found,) = own_code(workspace)
+    assert found.text == "this is your home directory, and byleave is installed in it: run byleave in a project"

@@ -185,7 +185,7 @@ def _findings(given: ParsedArguments, service: dict[str, Any]) -> Iterator[Docto
     yield from _store(given, workspace)
     yield _opening()
     yield from _hooks(workspace)
-    yield from _own_code(workspace)
+    yield from own_code(workspace)
     yield from _unconfined(workspace)
     yield _service(service)
     yield _search(workspace, () if isinstance(policy, Exception) else policy.compiled.settings["sandbox"]["write"])
@@ -339,10 +339,12 @@ def _hooks(workspace: Workspace) -> Iterator[DoctorFinding]:
         yield DoctorFinding(found.state, found.title, found.text)
 
 
-def _own_code(workspace: Workspace) -> Iterator[DoctorFinding]:
+def own_code(workspace: Workspace) -> Iterator[DoctorFinding]:
     """Say that byleave's own files are part of the workspace: they are kept from writing, but a new `.pth` is not."""
     if is_under(os.path.abspath(sys.prefix), workspace.root.path):
         text = "byleave is installed inside this workspace: install it elsewhere, with `pipx` or `uv tool`"
+        if workspace.root.path == workspace.homes.user:
+            text = "this is your home directory, and byleave is installed in it: run byleave in a project"
         yield DoctorFinding(NOTE, "installation", text)
 
 
