@@ -275,3 +275,8 @@ def test_long_and_wide_names_of_cases_fit_the_terminal(tmp_path: Path) -> None:
     rows = terminal.seen.replace("\r", "").split("\n")
     assert "FAIL" in terminal.seen
     assert [row for row in rows if width_of(row) > 80 and not row.startswith("byleave: ")] == []
+
+
+def test_without_rules_no_share_of_them_is_claimed(tmp_path: Path) -> None:
+    done = byleave("policy", "test", cwd=tmp_path)
+    assert done.out.splitlines()[-1] == "0 passed, none failed; there are no rules"

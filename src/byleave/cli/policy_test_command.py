@@ -233,6 +233,8 @@ def _summary(report: CaseReport, least: float | None) -> Iterator[str]:
     failed = len(report.failed)
     words = paint(f"{failed} failed", "deny") if failed else "none failed"
     share = f"{counted.touched} of {len(counted.rules)} rules decided a case ({counted.percent:.0f} %)"
+    if not counted.rules:
+        share = "there are no rules"
     yield f"{report.passed} passed, {words}; {share}"
     if least is not None and counted.percent < least:
         yield paint(f"too little: --min-coverage wants {least:g} %, and this is {counted.percent:.1f} %", "deny")
