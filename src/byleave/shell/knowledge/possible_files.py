@@ -145,9 +145,15 @@ def is_local(url: str) -> bool:
 
 def local_path(url: str) -> str:
     """Return the path of a `file:` URL."""
-    from urllib.parse import unquote  # few command lines hold such a URL
-
     rest = url.partition(":")[2]
     if rest.startswith("//"):
         rest = "/" + rest[2:].partition("/")[2]
-    return unquote(rest, errors="surrogateescape")
+    first, *pieces = rest.encode("utf-8", "surrogateescape").split(b"%")
+    return (first + b"".join([_decoded(piece) for piece in pieces])).decode("utf-8", "surrogateescape")
+
+
+def _decoded(piece: bytes) -> bytes:
+    """Return what stands behind a percent sign with its first two digits made a byte."""
+    code = piece[:2].decode("latin-1")
+    is_escape = len(code) == 2 and not code.strip("0123456789ABCDEFabcdef")
+    return bytes([int(code, 16)]) + piece[2:] if is_escape else b"%" + piece
