@@ -28,7 +28,7 @@ def _xxd(data: bytes) -> str:
         TEXT[::-1],
         base64.b64encode(TEXT.encode()).decode(),
         base64.encodebytes(TEXT.encode() * 3).decode(),
-        base64.b64encode(gzip.compress(TEXT.encode())).decode(),
+        base64.b64encode(gzip.compress(TEXT.encode(), mtime=0)).decode(),
         TEXT.encode().hex(),
         _xxd(TEXT.encode()),
         "\n".join(f"0000020   {'   '.join(TEXT[at : at + 16])}" for at in range(0, 48, 16)),
