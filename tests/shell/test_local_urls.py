@@ -12,6 +12,7 @@ from byleave.shell.knowledge.possible_files import local_path
         ("file://localhost/a%20b", "/a b"),
         ("FILE:/caf%C3%A9", "/café"),
         ("file:///%FF", "/\udcff"),
+        ("file:///\ud800%41", "/\ud800%41"),
         ("file:///a%+Ab%zz%", "/a%+Ab%zz%"),
     ],
 )

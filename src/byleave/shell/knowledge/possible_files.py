@@ -148,6 +148,8 @@ def local_path(url: str) -> str:
     rest = url.partition(":")[2]
     if rest.startswith("//"):
         rest = "/" + rest[2:].partition("/")[2]
+    if any("\ud800" <= char < "\udc80" or "\udcff" < char <= "\udfff" for char in rest):
+        return rest  # half a character, which stands for no byte: no file has such a name
     first, *pieces = rest.encode("utf-8", "surrogateescape").split(b"%")
     return (first + b"".join([_decoded(piece) for piece in pieces])).decode("utf-8", "surrogateescape")
 
