@@ -127,6 +127,13 @@ def floods_garbage_and_reads() -> None:
         write(b"garbage\n" * 10)
 
 
+def floods_garbage_after_an_answer() -> None:
+    write(b"garbage\n" * 5000 + request(1, "fs.read", path="a.txt") + b"garbage\n" * 5000)
+    swallow()
+    while True:
+        write(b"garbage\n" * 10)
+
+
 def floods_listings() -> None:
     swallow()
     while True:

@@ -12,6 +12,7 @@ import pytest
 
 import amounts
 from byleave.protocol.vfs import METHODS
+from byleave.toolhost import conversation
 from sandbox.machine import needs_sandbox
 from toolhost import hostile_tools
 from toolhost.hosting import (
@@ -47,6 +48,7 @@ OUTCOMES: dict[str, dict[str, Any]] = {
     "gives_up_all_that_waits": said("True"),
     "floods_garbage_and_reads_nothing": SILENT,
     "floods_garbage_and_reads": SILENT,
+    "floods_garbage_after_an_answer": SILENT,
     "floods_blank_lines": SILENT,
     "floods_unknown_notices": SILENT,
     "writes_half_a_line_and_sleeps": SILENT,
@@ -111,6 +113,17 @@ def test_the_host_survives_a_tool_that(hostile: House, name: str) -> None:
             hosting.is_well()
     assert time.monotonic() - started < LONGEST
     assert set(os.listdir(hostile.root)) - before == WRITTEN.get(name, set())
+
+
+@pytest.mark.parametrize("name", ["floods_garbage_and_reads", "floods_garbage_after_an_answer"])
+def test_garbage_that_always_waits_does_not_keep_a_tool_alive(
+    hostile: House, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "_SLICE", 0.0)  # a host that is slower than the tool: its queue is never empty
+    started = time.monotonic()
+    with hostile.host() as hosting:
+        assert hosting.call(name) == SILENT
+    assert time.monotonic() - started < LONGEST
 
 
 @pytest.mark.parametrize(

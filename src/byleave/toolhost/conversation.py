@@ -391,7 +391,7 @@ class Conversation:
 
     def _quiet_until(self) -> float | None:
         """Return when a quiet tool is ended; None while the host owes it something, or a person does."""
-        owes = bool(self._requests) and self._outbox.bytes <= _MOST_UNREAD
+        owes = self._requests.holds_requests and self._outbox.bytes <= _MOST_UNREAD
         if self._waiting or self._slow is not None or self._stop_at is not None or owes:
             return None
         return self._quiet_since + self._timing.request

@@ -35,6 +35,11 @@ class RequestQueue:
         return bool(self._messages)
 
     @property
+    def holds_requests(self) -> bool:
+        """Whether the tool waits for an answer to one of them, and did not only send what is no request."""
+        return bool(self._waiting)
+
+    @property
     def is_full(self) -> bool:
         """Whether the tool is not to be read from until some of its requests are served."""
         return len(self._messages) >= MOST_REQUESTS or (bool(self._messages) and self._bytes >= MOST_REQUEST_BYTES)
@@ -76,18 +81,25 @@ class Outbox:
     def __init__(self, process: ToolProcess) -> None:
         self._process = process
         self._lines: deque[memoryview] = deque()
+        self._are_replies: deque[bool] = deque()  # of each line
+        self._replies = 0
         self.bytes = 0
-        self.holds_replies = False  # and not only complaints about lines that are no requests
 
     def __bool__(self) -> bool:
         return bool(self._lines)
+
+    @property
+    def holds_replies(self) -> bool:
+        """Whether a reply is among them, and not only complaints about lines that are no requests."""
+        return self._replies > 0
 
     def add(self, line: bytes, *, is_reply: bool) -> None:
         """Write a line, as far as the tool takes it now; the rest waits."""
         if self._process.stdin < 0:
             return
-        self.holds_replies = self.holds_replies or is_reply
         self._lines.append(memoryview(line))
+        self._are_replies.append(is_reply)
+        self._replies += is_reply
         self.bytes += len(line)
         self.write()
 
@@ -102,13 +114,13 @@ class Outbox:
                     self._lines[0] = rest
                     return
                 self._lines.popleft()
-            self.holds_replies = False
+                self._replies -= self._are_replies.popleft()
         except BlockingIOError:
             return
         except OSError:  # the tool has closed its input, and will learn nothing more
             self._lines.clear()
-            self.bytes = 0
-            self.holds_replies = False
+            self._are_replies.clear()
+            self._replies = self.bytes = 0
             self._process.close_stdin()
 
 
