@@ -161,7 +161,14 @@ def _heeded(process: int, number: int) -> bool:
     return rests and not any(mask >> (number - 1) & 1 for mask in waiting)
 
 
-def test_a_third_signal_ends_even_a_call_whose_output_nobody_reads(tmp_path: Path) -> None:
+BUFFERED = pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+
+
+@BUFFERED
+def test_a_third_signal_ends_even_a_call_whose_output_nobody_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbuffered: str
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     house = House.build(tmp_path, {"t": tool("returns_much")})
     with ended(house.start("t", "-q")) as process:
         assert process.stdout is not None
@@ -170,6 +177,21 @@ def test_a_third_signal_ends_even_a_call_whose_output_nobody_reads(tmp_path: Pat
             process.send_signal(signal.SIGTERM)
             eventually(lambda: process.poll() is not None or _heeded(process.pid, signal.SIGTERM))
         assert process.wait(PATIENCE) in (130, -signal.SIGTERM)
+
+
+@BUFFERED
+def test_a_signal_while_a_result_is_printed_takes_nothing_off_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbuffered: str
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    house = House.build(tmp_path, {"t": tool("returns_much")})
+    with ended(house.start("t", "-q")) as process:
+        assert process.stdout is not None
+        os.read(process.stdout.fileno(), 1)
+        process.send_signal(signal.SIGTERM)
+        eventually(lambda: process.poll() is not None or _heeded(process.pid, signal.SIGTERM))
+        how = done(process)
+    assert (json.loads("{" + how.out)["outcome"], how.code) == ("completed", 0)
 
 
 @pytest.mark.parametrize("name", ["stops_for_nobody", "plain"])

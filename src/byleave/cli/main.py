@@ -10,7 +10,7 @@ from importlib import import_module
 from byleave import __version__
 from byleave.cli.arguments import ParsedArguments, help_text, read_arguments
 from byleave.cli.commands import COMMON, ROOT, VERSION
-from byleave.cli.output import complain, open_closed_streams, say, say_json, silence
+from byleave.cli.output import buffer_output, complain, open_closed_streams, say, say_json, silence
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.text import shown, shown_lines
 
@@ -28,6 +28,7 @@ def main(argv: list[str]) -> int:
     """Run one command; whatever goes wrong becomes a sentence and an exit code, never a traceback."""
     try:
         open_closed_streams()
+        buffer_output()
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         code = _answer(argv)
         sys.stdout.flush()

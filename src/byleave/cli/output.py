@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import select
@@ -33,6 +34,18 @@ def open_closed_streams() -> None:
     sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+
+
+def buffer_output() -> None:
+    """Give standard output and error a buffer where PYTHONUNBUFFERED took it away; each line still leaves at once.
+
+    Without a buffer, Python drops the rest of a text when a signal or a full pipe cuts a write short.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+            kept = {"encoding": stream.encoding, "errors": stream.errors, "closefd": False}
+            setattr(sys, name, open(stream.fileno(), "w", buffering=1, **kept))  # noqa: SIM115 -- open until the end
 
 
 def silence(stream: TextIO) -> None:
