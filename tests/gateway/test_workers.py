@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +19,7 @@ from byleave.cli.mcp_workers import hold_port
 from byleave.errors import InputError
 from byleave.gateway.metrics import added_up
 from byleave.gateway.quotas import Quota
-from byleave.gateway.worker_rates import WorkerRates
+from byleave.gateway.worker_rates import WorkerRates, _digest
 from command import byleave
 from fakes.mcp_sdk import SHOP, Place, Running, eventually, over_http
 from sandbox.machine import needs_sandbox
@@ -236,6 +237,41 @@ def test_agents_beyond_the_places_share_one() -> None:
     for number in range(12_000):
         takes(rates, f"many {number}", 2.0, 999.0)
     assert not takes(rates, "yet another", 2.0, 999.0)
+
+
+def named_for(place: int, places: int, word: str) -> str:
+    """Return a name that is looked for at this place first."""
+    return next(name for number in count() if _digest(name := f"{word} {number}") % places == place)
+
+
+def test_a_limit_keeps_its_place_though_what_it_has_left_is_more_than_another_ever_has() -> None:
+    """A caller that made up names for a narrow limit had the calls of a wide one forgotten."""
+    rates = WorkerRates()
+    wide, narrow = named_for(7, 8191, "wide"), named_for(7, 8191, "narrow")
+    assert sum(takes(rates, wide, 600.0, 1.0) for _ in range(500)) == 500
+    assert takes(rates, narrow, 60.0, 1.0)
+    assert sum(takes(rates, wide, 600.0, 1.0) for _ in range(200)) == 100
+
+
+def test_two_limits_of_one_call_never_have_the_same_place() -> None:
+    rates = WorkerRates()
+    quotas = [Quota(named_for(7, 8191, word), 3.0) for word in ("one", "other")]
+    quotas += [Quota(named_for(7, 2047, word), most=2) for word in ("one", "other")]
+    assert [rates.take_at(0, quotas, 1.0) for _ in range(3)] == [None, None, (2, 1.0)]
+    assert [rates.take_at(0, [each], 1.0) for each in quotas[2:]] == [(0, 1.0)] * 2
+    for _ in range(2):
+        rates.give(0, quotas)
+    assert [sum(takes(rates, each.name, 3.0, 1.0) for _ in range(5)) for each in quotas[:2]] == [1, 1]
+    assert [rates.take_at(0, quotas[2:], 1.0) for _ in range(3)] == [None, None, (0, 1.0)]
+
+
+def test_a_limit_that_is_there_twice_is_counted_twice_and_comes_back_whole() -> None:
+    rates, twice = WorkerRates(), [Quota("open", most=4)] * 2 + [Quota("rate", 4.0)] * 2
+    assert [rates.take_at(0, twice, 1.0) for _ in range(3)] == [None, None, (0, 1.0)]
+    for _ in range(2):
+        rates.give(0, twice)
+    assert [rates.take_at(0, twice[:2], 1.0) for _ in range(3)] == [None, None, (0, 1.0)]
+    assert rates.take_at(0, twice[2:], 1.0) is not None
 
 
 def test_figures_of_several_processes_are_added_up() -> None:

@@ -23,11 +23,11 @@ from byleave.gateway.limits import refilled
 from byleave.gateway.quotas import OPEN_AGAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from byleave.gateway.quotas import Quota
 
-_PLACE = Struct("<Qdd")  # digest of the name, calls left, since when
+_PLACE = Struct("<Qddd")  # digest of the name, calls left, since when, calls in a minute
 _PLACES = 8192
 _LOOKED_AT = 32  # places that an agent may have
 _SIZE = _PLACES * _PLACE.size
@@ -47,24 +47,24 @@ class WorkerRates:
     def take_at(self, worker: int, quotas: Sequence[Quota], now: float) -> tuple[int, float] | None:
         """Take one call of each limit, or none of any: return which has none left, and the seconds to wait."""
         with self._alone():
-            rates: list[tuple[int, int, float]] = []
-            places: list[tuple[int, list[int]]] = []
+            rates: dict[int, tuple[int, float, float, float]] = {}  # by place: what comes to stand there
+            places: dict[int, list[int]] = {}
             for number, quota in enumerate(quotas):
                 name = _digest(quota.name)
                 if quota.rate is not None:
-                    at, left = self._find(name, quota.rate, now)
+                    at, left = self._find(name, quota.rate, now, rates)
                     if left < 1:
                         return number, (1 - left) * 60 / quota.rate
-                    rates.append((at, name, left))
+                    rates[at] = name, left - 1, now, quota.rate
                 if quota.most is not None:
-                    place, counts = self._find_open(name)
+                    place, counts = self._find_open(name, places)
                     if sum(counts[1:]) >= quota.most:
                         return number, OPEN_AGAIN
-                    places.append((place, counts))
-            for at, name, left in rates:
-                _PLACE.pack_into(self._memory, at, name, left - 1, now)
-            for place, counts in places:
-                counts[1 + worker] += 1
+                    counts[1 + worker] += 1
+                    places[place] = counts
+            for at, what in rates.items():
+                _PLACE.pack_into(self._memory, at, *what)
+            for place, counts in places.items():
                 _OPEN.pack_into(self._open, place, *counts)
         return None
 
@@ -72,9 +72,9 @@ class WorkerRates:
         """Note that a call has ended."""
         with self._alone():
             for quota in [quota for quota in quotas if quota.most is not None]:
-                place, counts = self._find_open(_digest(quota.name))
+                place, counts = self._find_open(_digest(quota.name), {})
                 if not counts[1 + worker]:  # it was among those that share a place
-                    place, counts = self._shared_open()
+                    place, counts = self._shared_open({})
                 counts[1 + worker] = max(0, counts[1 + worker] - 1)
                 _OPEN.pack_into(self._open, place, *counts)
 
@@ -95,12 +95,15 @@ class WorkerRates:
         finally:
             fcntl.lockf(self._lock, fcntl.LOCK_UN)
 
-    def _find_open(self, name: int) -> tuple[int, list[int]]:
-        """Return where the open calls of a limit are counted, and how many each worker has."""
+    def _find_open(self, name: int, taken: Mapping[int, list[int]]) -> tuple[int, list[int]]:
+        """Return where the open calls of a limit are counted, and how many each worker has.
+
+        `taken` is what other limits of the same call have changed, which is not written yet.
+        """
         free = -1
         for step in range(_LOOKED_AT):
             at = (name + step) % (_OPEN_PLACES - 1) * _OPEN.size
-            counts = list(_OPEN.unpack_from(self._open, at))
+            counts = taken.get(at) or list(_OPEN.unpack_from(self._open, at))
             if counts[0] == name:
                 return at, counts
             if free < 0 and not any(counts[1:]):
@@ -109,29 +112,31 @@ class WorkerRates:
                 break
         if free >= 0:
             return free, [name, *[0] * _WORKERS]
-        return self._shared_open()
+        return self._shared_open(taken)
 
-    def _shared_open(self) -> tuple[int, list[int]]:
+    def _shared_open(self, taken: Mapping[int, list[int]]) -> tuple[int, list[int]]:
         at = (_OPEN_PLACES - 1) * _OPEN.size
-        return at, list(_OPEN.unpack_from(self._open, at))
+        return at, taken.get(at) or list(_OPEN.unpack_from(self._open, at))
 
-    def _find(self, name: int, rate: float, now: float) -> tuple[int, float]:
-        """Return where the calls of an agent are counted, and how many are left."""
+    def _find(
+        self, name: int, rate: float, now: float, taken: Mapping[int, tuple[int, float, float, float]]
+    ) -> tuple[int, float]:
+        """Return where the calls of a limit are counted, and how many are left; `taken` as for `_find_open`."""
         free = -1
         for step in range(_LOOKED_AT):
             at = (name + step) % (_PLACES - 1) * _PLACE.size
-            held, left, since = _PLACE.unpack_from(self._memory, at)
-            left = refilled((left, since) if held else None, now, rate)
+            held, left, since, its_rate = taken.get(at) or _PLACE.unpack_from(self._memory, at)
             if held == name:
-                return at, left
-            if free < 0 and left >= refilled(None, now, rate):
+                return at, refilled((left, since), now, rate)
+            # By its own rate: what has some of its calls left may have all that another limit ever has.
+            if free < 0 and (not held or refilled((left, since), now, its_rate) >= refilled(None, now, its_rate)):
                 free = at
             if not held:
                 break
         if free >= 0:
             return free, refilled(None, now, rate)
         at = (_PLACES - 1) * _PLACE.size
-        held, left, since = _PLACE.unpack_from(self._memory, at)
+        held, left, since, _its_rate = taken.get(at) or _PLACE.unpack_from(self._memory, at)
         return at, refilled((left, since) if held else None, now, rate)
 
 
