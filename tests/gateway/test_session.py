@@ -594,6 +594,22 @@ def test_a_claim_counts_only_where_nothing_better_is_known(play: Callable[..., N
     play(scene, tree)
 
 
+@pytest.mark.parametrize("name", ["", "a" * 257, "a\nb", "a\x00b", "\u202eops"])
+def test_what_cannot_be_the_name_of_an_agent_is_not_claimed(play: Callable[..., None], name: str) -> None:
+    """A name of megabytes was kept in memory and records, and the database of a fleet counted as away."""
+    tree: Tree = {"agents": {"default": {"allow": {"servers": ["*"]}}}, "gateway": {"expose": "discovery"}}
+
+    async def scene(talk: Talk) -> None:
+        client = talk.client(None)
+        await client.begin()
+        call = {"server": "shop", "tool": "price", "agent_id": name}
+        assert (await client.call("execute_tool", call))["error"]["message"] == "this is no name of an agent"
+        assert talk.servers["shop"].calls() == []
+        assert talk.records() == []
+
+    play(scene, tree)
+
+
 def test_an_agent_with_a_token_is_never_merely_claimed(play: Callable[..., None]) -> None:
     tree: Tree = {
         "agents": {"ops": {"allow": {"servers": ["*"]}, "token": f"sha256:{'0' * 64}"}},

@@ -15,6 +15,7 @@ from byleave.gateway.limits import RECORDED, RefusalLog
 from byleave.gateway.metrics import Metrics
 from byleave.gateway.pins import Pins
 from byleave.gateway.quotas import LocalCounter, Overrun, Quotas
+from byleave.gateway.token_claims import is_name
 from byleave.guard.evaluation import Who
 from byleave.policy.gateway_settings import ASK_NEW, CLIENT
 from byleave.text import quoted
@@ -121,6 +122,8 @@ class GatewayContext:
         if claimed is None:
             agents = self.guard.policy.compiled.policy.views[0].agents
             return Who(self.settings.default_agent if agents is None else agents.default, "default")
+        if not is_name(claimed):  # it is kept in memory, in records and in the tables of a shared store
+            raise InputError("this is no name of an agent", hint="write up to 256 letters that can be seen")
         if claimed in self.guard.policy.compiled.bound_agents:
             raise InputError(f"the agent {quoted(claimed)} proves who it is by a token", hint="send its token")
         return Who(claimed, "claimed")
