@@ -1,6 +1,7 @@
 """`[store] on_failure = "spool"`: records wait on this machine, and come to the database once, in order."""
 
 import asyncio
+import errno
 import fcntl
 import json
 import os
@@ -365,6 +366,41 @@ def test_links_and_foreign_files_in_the_directory_are_not_followed(tmp_path: Pat
     with pytest.raises(FileExistsError):
         new_file(str(directory), "link", SHARED_KEY)
     assert (tmp_path / "elsewhere").read_text() == "x\n"
+
+
+def test_what_is_no_file_is_neither_read_nor_waited_for(tmp_path: Path) -> None:
+    """A named pipe kept `byleave doctor` waiting without an end."""
+    directory = Path(spool_directory(str(tmp_path), SHARED_KEY))
+    directory.mkdir(parents=True)
+    os.mkfifo(directory / "pipe.spool")
+    (directory / "directory.spool").mkdir()
+    assert list(spool_file.left_behind(str(directory), SHARED_KEY)) == []
+    assert spool_file.waiting_records(str(directory)) == (0, 0)
+
+
+def test_a_file_that_cannot_be_read_keeps_no_other_from_being_delivered(
+    own: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(own, tmp_path) as one:
+        own.stop()
+        one.append(1)
+    (file,) = files(tmp_path)
+    bad = file.with_name(f"0{file.name}")  # the first that is found
+    bad.write_bytes(file.read_bytes())
+    number, pread = bad.stat().st_ino, os.pread
+
+    def reading(descriptor: int, size: int, at: int) -> bytes:
+        if os.fstat(descriptor).st_ino == number:
+            raise OSError(errno.EIO, "Input/output error")
+        return pread(descriptor, size, at)
+
+    monkeypatch.setattr(os, "pread", reading)
+    own.start()
+    with opened(own, tmp_path) as other:
+        other.until(lambda: file not in files(tmp_path))
+        assert "records that an earlier gateway of this machine left cannot be read: Input/output error" in other.notes
+    assert agents(own) == ["a1"]
+    assert files(tmp_path) == [bad]
 
 
 def test_a_server_that_hangs_is_waited_for_once_and_then_records_wait(

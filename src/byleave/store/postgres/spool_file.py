@@ -175,8 +175,10 @@ class SpoolFile:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file and its lock."""
-        os.close(self._descriptor)
+        """Let go of the file and its lock; do nothing if that was done."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def new_file(directory: str, name: str, key: StoreKey) -> SpoolFile:
@@ -243,11 +245,13 @@ def waiting_records(directory: str) -> tuple[int, int]:
 
 
 def _paths(directory: str) -> list[str]:
+    """Return the files with records: no links, and nothing that a reader would have to wait for."""
     try:
-        names = sorted(os.listdir(directory))
+        with os.scandir(directory) as found:
+            files = [each.name for each in found if each.is_file(follow_symlinks=False)]
     except OSError:
         return []
-    return [os.path.join(directory, name) for name in names if name.endswith(SUFFIX)]
+    return [os.path.join(directory, name) for name in sorted(files) if name.endswith(SUFFIX)]
 
 
 def _tree(text: str) -> dict[str, object]:

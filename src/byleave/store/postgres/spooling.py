@@ -270,9 +270,11 @@ class Spooler(Generic[Row]):
             file.set_aside()
             self.note(f"{error}")
             return
-        except BaseException:
+        except OSError as error:  # of this file: others may be read
+            self.note(f"records that an earlier gateway of this machine left cannot be read: {error.strerror}")
+            return
+        finally:
             file.close()
-            raise
         if count:
             self.note(f"{count} records that an earlier gateway of this machine left are in the shared store")
 
@@ -323,7 +325,8 @@ class Spooler(Generic[Row]):
             finally:
                 self._connection, self._begun = None, 0.0
         for number in range(1, place + 1):
-            delivered(first + number - 1, ids[number])
+            if number in ids:  # else it was delivered long ago, and is not kept any more
+                delivered(first + number - 1, ids[number])
         return place
 
 
