@@ -20,10 +20,11 @@ from byleave.store.postgres import audit_reader, database
 from byleave.store.postgres.audit_reader import PostgresRecords
 from byleave.store.postgres.schema import LOCK_ORDER
 from byleave.store.postgres.shared_store import SharedStore, open_store
-from byleave.store.postgres.signed_documents import StoreKey
+from byleave.store.postgres.signed_documents import SignedDocuments, StoreKey
 from postgres_proxy import PostgresProxy
 from postgres_server import KEY, PostgresServer
 
+SHARED_KEY = StoreKey(bytes.fromhex(KEY))
 ENVIRONMENT = {"BYLEAVE_STORE_KEY": KEY}
 ALL = 8  # connections of a pool
 
@@ -69,7 +70,7 @@ def until_usable(store: SharedStore) -> None:
 
 
 def agents(url: str) -> list[str]:
-    records = PostgresRecords(StoreAddress(url, "it"), StoreKey(bytes.fromhex(KEY)))
+    records = PostgresRecords(StoreAddress(url, "it"), SHARED_KEY)
     try:
         assert records.verify().problems == ()
         return [each.tree["agent"] for each in records.query(Filter(event="decision"))]
@@ -245,5 +246,31 @@ def test_what_a_replica_that_hangs_holds_is_refused_alone(own: PostgresServer, m
             assert asyncio.run(store.counter.take([Quota("other", 7.0)])) is None
             time.sleep(1.2)  # the server ends the transaction of a process that does not go on
             assert asyncio.run(store.counter.take([Quota("r", 7.0)])) is None
+    finally:
+        store.close()
+
+
+def test_a_flood_of_questions_leaves_the_database_to_calls_that_need_no_approval(own: PostgresServer) -> None:
+    """Each that waited for its turn had a thread of the database, and in the end it counted as away."""
+    store = opened(own.url("postgres"))
+    documents = SignedDocuments(store.database, SHARED_KEY)
+    ended: list[bool] = []
+
+    def change() -> None:
+        with suppress(StateError):
+            documents.change("approvals", lambda _body: "{}")
+        ended.append(True)
+
+    threads = [threading.Thread(target=change) for _ in range(3 * ALL)]
+    try:
+        with psycopg.connect(own.url("postgres")) as holder:
+            holder.execute("SELECT pg_advisory_xact_lock(hashtextextended('byleave.documents approvals', 0))")
+            for each in threads:
+                each.start()
+            assert asyncio.run(store.counter.take([Quota("r", 60.0)])) is None
+            assert ended == []  # all of them still wait
+        for each in threads:
+            each.join()
+        assert store.problem == ""
     finally:
         store.close()

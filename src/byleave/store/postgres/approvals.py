@@ -221,7 +221,7 @@ class SharedDefinitions(Definitions):
 
             self._documents.change_in(connection, _SERVERS, named)
 
-        self._database.run(whole)
+        self._documents.change_all(whole)
 
     def _trees(self, warnings: list[str]) -> Iterator[Tree]:
         for server in sorted(_names(self._documents.read(_SERVERS))):

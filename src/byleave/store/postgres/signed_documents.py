@@ -14,10 +14,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import threading
 from typing import TYPE_CHECKING
 
 from byleave.errors import StateError
 from byleave.store.address import KEY_VARIABLE
+from byleave.store.postgres.database import PATIENCE
 from byleave.text import shown
 from byleave.user_files import read_private
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 KEY_FILE = "store.key"
 LARGEST = 32 << 20  # bytes of one document
 _KEY_DIGITS = 64
+_AT_ONCE = 2  # changes of documents: one that works, and one that comes next
 _READ = "SELECT version, body, mac FROM byleave.documents WHERE name = %s"
 _WRITE = """
 INSERT INTO byleave.documents VALUES (%(name)s, %(version)s, %(body)s, %(mac)s)
@@ -90,6 +93,8 @@ class SignedDocuments:
         self._database = database
         self._key = key
         self._newest: dict[str, int] = {}  # the highest number that this process has seen of each
+        self._lock = threading.Lock()
+        self._turns = threading.BoundedSemaphore(_AT_ONCE)
 
     def version(self, name: str) -> int:
         """Return the number of a document's last change, 0 if there is no such document."""
@@ -103,7 +108,14 @@ class SignedDocuments:
 
     def read(self, name: str) -> str | None:
         """Return the text of a document, None if there is none; a StateError if it does not count."""
-        return self._database.run(lambda connection: self._checked(name, connection.execute(_READ, (name,)).fetchone()))
+
+        def read(connection: Connection[Any]) -> str | None:
+            row = connection.execute(_READ, (name,)).fetchone()
+            if self._is_older(name, row):  # than another thread has seen meanwhile
+                row = connection.execute(_READ, (name,)).fetchone()
+            return self._checked(name, row)
+
+        return self._database.run(read)
 
     def names(self, start: str) -> list[str]:
         """Return the names of all documents that begin like this."""
@@ -112,7 +124,20 @@ class SignedDocuments:
 
     def change(self, name: str, change: Callable[[str | None], str | None]) -> None:
         """Replace a document by what `change` makes of it while no other process does; None leaves it as it is."""
-        self._database.run(lambda connection: self.change_in(connection, name, change))
+        self.change_all(lambda connection: self.change_in(connection, name, change))
+
+    def change_all(self, work: Callable[[Connection[Any]], None]) -> None:
+        """Do work that changes documents, in one transaction.
+
+        Those who change one document wait for each other, and few of this process at a time: a flood of questions
+        would else take all threads of the database, and calls that need no approval would wait behind it.
+        """
+        if not self._turns.acquire(timeout=PATIENCE):
+            raise StateError("too many approvals are asked for at a time", hint="try again later")
+        try:
+            self._database.run(work)
+        finally:
+            self._turns.release()
 
     def change_in(self, connection: Connection[Any], name: str, change: Callable[[str | None], str | None]) -> None:
         """Do the same within a transaction: the document is held until its end."""
@@ -132,8 +157,12 @@ class SignedDocuments:
         if body is not None and not self._key.is_mac(bytes(mac), name, str(version), body):
             hint = "it was changed without the key, or the key is another one here; nothing in it counts"
             raise StateError(f"{shown(name)} in the store has no valid MAC", hint=hint)
-        if version < self._newest.get(name, 0):
-            hint = "an older state of the database was put back; restart every gateway if that was meant"
-            raise StateError(f"{shown(name)} in the store is older than what this process has seen", hint=hint)
-        self._newest[name] = version
+        with self._lock:
+            if self._is_older(name, row):
+                hint = "an older state of the database was put back; restart every gateway if that was meant"
+                raise StateError(f"{shown(name)} in the store is older than what this process has seen", hint=hint)
+            self._newest[name] = version
         return body
+
+    def _is_older(self, name: str, row: tuple[int, str, bytes] | None) -> bool:
+        return (0 if row is None else row[0]) < self._newest.get(name, 0)
