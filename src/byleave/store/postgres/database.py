@@ -51,11 +51,15 @@ _SETTINGS: dict[str, Any] = {
     "connect_timeout": 2,  # for each host of the address: one that hangs leaves time for the next within PATIENCE
     "tcp_user_timeout": 10_000,
     "keepalives_idle": 10,
+    "client_encoding": "UTF8",
 }
 _DOWN = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, PoolClosed)
 _HELD = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)  # by another: the server is well
+# What a database or a role may have as its default, and would make other transactions or other texts of ours. A
+# transaction looks after it has a lock: one that looks as of its beginning would count what others have long changed.
 _PREPARE = """
 SELECT set_config('idle_in_transaction_session_timeout', %s::text, false), set_config('lock_timeout', %s::text, false),
+  set_config('default_transaction_isolation', 'read committed', false), set_config('datestyle', 'ISO', false),
   CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', false) END
 """
 _HINT = "calls that must be recorded are refused until the database answers; `/ready` says when it does"
@@ -66,7 +70,10 @@ class StoreDownError(StateError):
 
 
 def prepare(connection: Connection[Any], *, lock_timeout: int = 0) -> None:
-    """Have a commit wait for the disk of the server, and no transaction outlive a process that hangs in it."""
+    """Have a commit wait for the disk of the server, and no transaction outlive a process that hangs in it.
+
+    Transactions are such as the statements of this package need, whatever the database has as its default.
+    """
     with cut_after(connection, PATIENCE):
         connection.execute(_PREPARE.encode(), (_IDLE, lock_timeout))
         connection.commit()

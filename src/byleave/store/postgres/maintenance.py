@@ -260,6 +260,8 @@ class MaintenanceThread:
                     self._maintainer.run(connection)
             except (psycopg.Error, StateError) as error:
                 self._note(f"no checkpoint could be written: {reason(error)}")
+            except Exception as error:  # noqa: BLE001 -- a round that fails must not be the last
+                self._note(f"a defect of byleave while a checkpoint was written: {type(error).__name__}")
             for note in self._maintainer.notes:
                 self._note(note)
             self._maintainer.notes.clear()

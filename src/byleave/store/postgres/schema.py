@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from psycopg.sql import SQL, Identifier, Literal
 
 from byleave.errors import StateError
+from byleave.text import shown
 
 if TYPE_CHECKING:
     from typing import Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 LOCK_MIGRATION, LOCK_ORDER, LOCK_MAINTENANCE = 0x62796C31, 0x62796C32, 0x62796C33  # keys of advisory locks
 PARTITION = "records_"  # the name of a day's table begins with it
 DAYS_AHEAD = 7  # partitions that are there before they are needed
+_ENCODINGS = ("UTF8", "SQL_ASCII")  # the second keeps bytes as they come
 _SEARCHED = ("event", "session", "door", "agent", "kind", "tool", "path", "decision")
 STEPS = (
     """
@@ -96,7 +98,9 @@ STEPS = (
 def migrate(connection: Connection[Any]) -> int:
     """Bring the database to the newest step, and return how many were added. Others wait meanwhile."""
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK_MIGRATION,))
-    connection.execute("CREATE SCHEMA IF NOT EXISTS byleave")
+    _refuse_encoding(connection)
+    if connection.execute("SELECT to_regnamespace('byleave') IS NULL").fetchone() == (True,):
+        connection.execute("CREATE SCHEMA byleave")  # for which one must be allowed to make schemas, there or not
     connection.execute("CREATE TABLE IF NOT EXISTS byleave.steps (number int PRIMARY KEY, taken timestamptz NOT NULL)")
     done = _done(connection)
     _refuse_newer(done)
@@ -105,6 +109,17 @@ def migrate(connection: Connection[Any]) -> int:
         connection.execute("INSERT INTO byleave.steps VALUES (%s, now())", (number + 1,))
     ensure_partitions(connection)
     return len(STEPS) - done
+
+
+def _refuse_encoding(connection: Connection[Any]) -> None:
+    """Refuse a database that cannot hold every name: one record with such a name would be refused with all others."""
+    row = connection.execute("SHOW server_encoding").fetchone()
+    encoding = "" if row is None else row[0]
+    if encoding not in _ENCODINGS:
+        hint = "make a database with `createdb --encoding UTF8 --template template0 byleave`"
+        raise StateError(
+            f"the database has the encoding {shown(encoding)}, which does not hold every letter", hint=hint
+        )
 
 
 def ensure_partitions(connection: Connection[Any]) -> None:
