@@ -45,6 +45,7 @@ UNREAD = failed("the tool was ended: it did not read what it was sent for 2 seco
 OUTCOMES: dict[str, dict[str, Any]] = {
     "floods_requests_and_reads_nothing": UNREAD,
     "gives_up_for_ever_and_reads_nothing": SILENT,
+    "gives_up_for_ever_and_reads": SILENT,
     "gives_up_all_that_waits": said("True"),
     "floods_garbage_and_reads_nothing": SILENT,
     "floods_garbage_and_reads": SILENT,

@@ -18,6 +18,7 @@ from byleave.guard.evaluation import FOR_SESSION, NO, ONCE, Question
 from byleave.store.audit.journal import AuditJournal
 from byleave.toolhost import conversation
 from byleave.toolhost.deadline import Deadline
+from byleave.toolhost.process import ToolProcess
 from byleave.toolhost.process_methods import ProcessMethods
 from command import PATIENCE, at_terminal
 from sandbox.machine import needs_sandbox
@@ -45,48 +46,68 @@ PENDING, GIVEN_UP, TOO_LATE = "pending", -32005, -32004
 
 
 @pytest.fixture
-def writes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], float]]:
-    """Return the events of each write of the audit log, and when it was."""
+def writes(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Return the events of each write of the audit log."""
     gc.collect()  # descriptors that tests before this one have left go now, and not while they are counted
-    found: list[tuple[list[str], float]] = []
+    found: list[list[str]] = []
     write = AuditJournal.append_all
 
     def noted(journal: AuditJournal, texts: Sequence[str]) -> int:
-        found.append(([json.loads(text)["event"] for text in texts], time.monotonic()))
-        return write(journal, texts)
+        first = write(journal, texts)
+        found.append([json.loads(text)["event"] for text in texts])
+        return first
 
     monkeypatch.setattr(AuditJournal, "append_all", noted)
     return found
 
 
 def test_an_outcome_is_written_with_the_next_decision_and_the_last_one_when_the_call_ends(
-    tmp_path: Path, writes: list[tuple[list[str], float]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, writes: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conversation, "_SOON", 60.0)
-    house = House.build(tmp_path, {"t": tool("reads_twice_and_is_idle")})
+    house = House.build(tmp_path, {"t": tool("reads_twice")})
     with house.host() as hosting:
         assert hosting.call("t") == said("done")
-        assert [events for events, _when in writes] == [["decision"], ["effect", "decision"], ["effect"]]
+        assert writes == [["decision"], ["effect", "decision"], ["effect"]]
 
 
-def test_an_outcome_is_written_while_the_tool_is_idle(tmp_path: Path, writes: list[tuple[list[str], float]]) -> None:
-    house = House.build(tmp_path, {"t": tool("reads_twice_and_is_idle")})
-    with house.host() as hosting:
-        assert hosting.call("t") == said("done")
-        over = time.monotonic()
-    assert [event for events, _when in writes for event in events] == ["decision", "effect"] * 2
-    assert over - writes[-1][1] > 0.2
-
-
-def test_requests_without_a_decision_do_not_keep_an_outcome_from_being_written(
-    tmp_path: Path, writes: list[tuple[list[str], float]]
+def test_outcomes_are_written_before_the_end_of_the_process_is_waited_for(
+    tmp_path: Path, writes: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = House.build(tmp_path, {"t": tool("reads_and_sends_nonsense")})
+    monkeypatch.setattr(conversation, "_SOON", 60.0)
+    known: list[str] = []
+    wait = ToolProcess.exit_code
+
+    def noted(process: ToolProcess) -> int | None:
+        known.extend(event for events in writes for event in events)
+        return wait(process)
+
+    monkeypatch.setattr(ToolProcess, "exit_code", noted)
+    house = House.build(tmp_path, {"t": tool("asks_and_exits")})
     with house.host() as hosting:
-        assert hosting.call("t") == said("done")
-        over = time.monotonic()
-    assert [events for events, _when in writes] == [["decision"], ["effect"]]
-    assert over - writes[-1][1] > 0.2
+        assert hosting.call("t") == failed("the tool ended without a result, with exit code 7")
+        assert known == ["decision", "effect"] * 3
+
+
+@pytest.mark.parametrize(("name", "reads"), [("reads_and_is_idle", 2), ("reads_and_sends_nonsense", 1)])
+def test_an_outcome_is_written_while_the_tool_asks_for_nothing_that_is_decided(
+    tmp_path: Path, writes: list[list[str]], name: str, reads: int
+) -> None:
+    house, cancel = House.build(tmp_path, {"t": tool(name, **LONG)}), Deadline()
+
+    def written() -> bool:
+        return [event for events in writes for event in events] == ["decision", "effect"] * reads
+
+    def end_it() -> None:  # the tool goes on until then
+        eventually(written)
+        cancel.cancel()
+
+    ending = threading.Thread(target=end_it)
+    with house.host() as hosting:
+        ending.start()
+        assert hosting.call("t", cancel=cancel) == CANCELLED
+        ending.join()
+        assert written()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -122,6 +122,7 @@ class Conversation:
             self._send(first)
             while not self._over:
                 self._step()
+            self._service.settle()  # what follows may wait for the process
             return self._result()
         finally:
             self._close()
@@ -245,11 +246,12 @@ class Conversation:
         if isinstance(message, BadMessage):  # not a request: a tool that sends nothing else counts as quiet
             self._requests.add(message)
             return
+        if isinstance(message, RequestCancelled):  # no request either
+            self._cancel_request(message)
+            return
         self._quiet_since = monotonic()
         if isinstance(message, ToolRequest):
             self._requests.add(message)
-        elif isinstance(message, RequestCancelled):
-            self._cancel_request(message)
         elif isinstance(message, StateChanged) and message.update.type != STOPPED:
             self._waiting = message.update.type == WAITING
             self._report_change(message)
@@ -468,11 +470,13 @@ class Conversation:
         return ConversationEnd(self._last, self._stop_step > 0, code, stderr, self._problem, odd)
 
     def _close(self) -> None:
-        self._service.settle()
-        self._abandon()
-        self._over = True
-        self._process.close()
-        until = monotonic() + _GRACE
-        for slow in self._abandoned:  # so that nothing is done for the tool when the call is over
-            slow.thread.join(max(0.0, until - monotonic()))
-        self._wakeups.close()
+        try:
+            self._service.settle()
+        finally:  # whatever kept the outcomes from being recorded
+            self._abandon()
+            self._over = True
+            self._process.close()
+            until = monotonic() + _GRACE
+            for slow in self._abandoned:  # so that nothing is done for the tool when the call is over
+                slow.thread.join(max(0.0, until - monotonic()))
+            self._wakeups.close()
