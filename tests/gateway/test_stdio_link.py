@@ -251,15 +251,31 @@ def test_a_server_that_does_not_read_makes_senders_wait_and_then_fail(
         link, shared = small(root, ear, "never_reads", most_queued=6 << 20)
         await link.open()
         await ear.answer()
-        large = request("1", "echo", json.dumps("x" * (4 << 20)))
-        first = asyncio.create_task(link.send(large))
+        large = json.dumps("x" * (4 << 20))
+        first = asyncio.create_task(link.send(structs.replace(request("1", "echo", large), id=None)))
         await asyncio.sleep(0)
         assert not first.done()
         with pytest.raises(DownError, match="does not read what it is sent"):
-            await link.send(large)
+            await link.send(request("2", "echo", large))
         await link.close()
         await first
         await shared.close()
+
+    run(scenario())
+
+
+def test_a_request_to_a_server_that_does_not_read_waits_for_its_answer_alone(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio_link, "FOR_INPUT", 0.05)
+
+    async def scenario() -> None:
+        async with linked(root, far(), behaving("never_reads")) as (link, ear):
+            await ear.answer()
+            for id_ in ("1", "2"):
+                sending = link.send(request(id_, "echo", json.dumps("x" * (4 << 20))))
+                with pytest.raises(StopIteration):  # it does not wait for room
+                    sending.send(None)
 
     run(scenario())
 

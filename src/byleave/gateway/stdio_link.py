@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 LARGEST = 64 << 20  # bytes of one message
 MOST_QUEUED = 64 << 20  # bytes that a server may leave unread
-ROOM = 1 << 20  # bytes that may wait before senders wait, too
+ROOM = 1 << 20  # bytes that may wait before senders of what has no answer wait, too
 KEPT = 8192  # bytes of what it said on the side
 SHOWN = 600  # letters of that in a sentence for people
 FOR_INPUT, FOR_SIGNAL = 1.0, 2.0  # seconds to end after its input has, and after SIGTERM
@@ -150,7 +150,11 @@ class StdioLink:
         loop.add_reader(self._pidfd, self._end_now)
 
     async def send(self, outgoing: Outgoing) -> None:
-        """Write one message. Waits as long as the server leaves much unread; a DownError if it leaves too much."""
+        """Write one message; a DownError if the server leaves too much unread.
+
+        A message without an answer waits as long as it leaves much unread. A request does not: its caller waits for
+        the answer, for a limited time.
+        """
         message = one_line(outgoing.message)  # with a line end inside, it would be more messages than were authorized
         if message is None:
             raise self._down("cannot be sent a message that is not JSON")
@@ -163,7 +167,7 @@ class StdioLink:
         self._queued += size
         if self._queued == size:
             self._write()
-        while self._is_crowded():
+        while outgoing.id is None and self._is_crowded():
             room.clear()
             await room.wait()
 
