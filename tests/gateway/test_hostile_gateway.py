@@ -8,6 +8,9 @@ import pytest
 
 from byleave.core.url import oddity
 from byleave.errors import ConfigErrors
+from byleave.gateway.interfaces import MessageContext
+from byleave.gateway.message import encode
+from byleave.gateway.notifications import NotificationQueue
 from fakes.mcp_talk import OPEN, FakeLink, FakeServer, FakeSink, StatelessClient, Talk, Tree
 
 FORM: Tree = {"elicitation": {"form": {}}}
@@ -313,7 +316,6 @@ class RawSink(FakeSink):
 async def _call(client: Any, sink: FakeSink) -> None:
     import json
 
-    from byleave.gateway.interfaces import MessageContext
     from fakes.mcp_talk import META
 
     stateless = isinstance(client, StatelessClient)
@@ -341,8 +343,6 @@ def test_what_was_judged_is_what_is_sent(play: Play) -> None:
         client = talk.client()
         await client.begin()
         sink = FakeSink()
-        from byleave.gateway.interfaces import MessageContext
-
         arguments = b'{"a":9007199254740993.0,"b":1e-400,"c":0.1000000000000000055}'
         call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shop__price","arguments":%b}}'
         await client.session.handle(call % arguments, sink, MessageContext())
@@ -534,6 +534,59 @@ def test_one_server_does_not_use_up_the_questions_of_others(play: Play) -> None:
         assert len([each for each in talk.servers["evil"].heard if "error" in each]) == 42
 
     play(scene, evil=FakeServer("x"))
+
+
+def test_questions_of_one_id_are_counted_as_all_others(play: Play) -> None:
+    def work(link: FakeLink, request: Tree) -> Tree:
+        for _ in range(50):
+            link.say({"id": 7, "method": "roots/list", "params": {}})
+        return {"content": [], "seen": request["id"]}
+
+    async def scene(talk: Talk) -> None:
+        client = talk.client("ops", roots={})
+        await client.begin()
+        talk.servers["evil"].on_call = work
+        sink = await client.exchange("tools/call", {"name": "evil__x"})
+        assert len(sink.messages) == 1
+        await asyncio.sleep(0.01)
+        refused = [each["error"]["message"] for each in talk.servers["evil"].heard if "error" in each]
+        assert refused == ["a question of the same id is not answered yet"] * 49
+
+    play(scene, evil=FakeServer("x"))
+
+
+def test_what_servers_ask_before_the_client_has_begun_does_not_pile_up(play: Play) -> None:
+    async def scene(talk: Talk) -> None:
+        client = talk.client("ops", roots={})
+        await client.begin()
+        upstream = client.session.servers.reach("evil")
+        await upstream.ready()
+        for number in range(500):
+            talk.servers["evil"].links[0].say({"id": number, "method": "roots/list", "params": {}})
+        await asyncio.sleep(0.01)
+        refused = [each for each in talk.servers["evil"].heard if "error" in each]
+        assert len(refused) == 500 - 8
+        await client.tell({"method": "notifications/initialized"})
+        for _turn in range(10):
+            await asyncio.sleep(0)
+        assert [each["method"] for each in client.aside.messages] == ["roots/list"] * 8
+
+    play(scene, evil=FakeServer("x"))
+
+
+@pytest.mark.parametrize(("megabytes", "sent"), [([1] * 20, [17, 18, 19]), ([1, 1, 5], [2])])
+def test_of_large_messages_for_a_client_without_a_stream_some_megabytes_wait(
+    megabytes: list[int], sent: list[int]
+) -> None:
+    async def scene() -> None:
+        queue, sink = NotificationQueue(), FakeSink()
+        for number, size in enumerate(megabytes):
+            queue.put(encode({"number": number, "data": "x" * (size << 20)}))
+        queue.attach(sink)
+        await asyncio.sleep(0)
+        assert [each["number"] for each in sink.messages] == sent
+
+    asyncio.run(scene())
 
 
 def test_a_message_of_very_many_values_is_refused_before_anything_looks_at_them(play: Play) -> None:

@@ -3,7 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from byleave.gateway.requests import PendingRequests, ServerAnswer, ServerLate, ServerLost
+from msgspec import Raw
+
+from byleave.gateway.requests import (
+    PendingRequests,
+    ServerAnswer,
+    ServerLate,
+    ServerLost,
+    ServerNotification,
+    ServerQuestion,
+)
 
 LONG = 60.0
 
@@ -53,6 +62,22 @@ def test_a_request_that_was_answered_is_not_late_and_later_ones_are() -> None:
         assert isinstance(await later.get(), ServerLate)
         answered.put(ServerLost("it is over"))
         assert not isinstance(await answered.get(), ServerLate)
+
+    plays(scene)
+
+
+def test_what_a_server_sends_about_a_request_is_kept_up_to_some_megabytes_and_the_answer_always() -> None:
+    async def scene(requests: PendingRequests) -> None:
+        request, large = requests.begin(None), Raw(b" " * (1 << 20))
+        assert request.put(ServerNotification("notifications/progress", Raw(b" " * (64 << 20))))  # one, whatever it is
+        assert not request.put(ServerNotification("notifications/progress", large))
+        assert isinstance(await request.get(), ServerNotification)
+        taken = [request.put(ServerQuestion(Raw(b"1"), "sampling/createMessage", large)) for _ in range(9)]
+        assert taken == [True] * 3 + [False] * 6
+        assert request.put(ServerAnswer(large))
+        kinds = [type(await request.get()) for _ in range(4)]
+        assert kinds == [ServerQuestion] * 3 + [ServerAnswer]
+        assert request.put(ServerNotification("notifications/progress", large))
 
     plays(scene)
 

@@ -46,7 +46,7 @@ ASKER = "elicitation"
 KEY = "byleave"  # of our question among those that a result may hold
 LONGEST = 4000  # characters that a person can be expected to read
 SERVER_KEY = "byleave/server"
-_MOST_OPEN = 8  # questions of one server that a client has not answered
+MOST_OPEN = 8  # questions of one server that a client has not answered
 # Extensions that are more than a way to read what passes anyhow: they have methods of their own, which are not passed.
 _NOT_PASSED = frozenset({"io.modelcontextprotocol/tasks"})
 _SCHEMA = {
@@ -204,13 +204,16 @@ class ClientQuestions:
     ) -> None:
         """Put a server's question to the client; the answer goes back to the server by itself."""
         problem = refusal(asked.method, capabilities, upstream.name)
-        if problem is None and sum(asker is upstream for asker, _id in self._ids) >= _MOST_OPEN:
+        if problem is None and sum(asker is upstream for asker, _id in self._ids) >= MOST_OPEN:
             problem = error_tree(INVALID_REQUEST, "too many of your questions are not answered yet")
+        key = upstream, bytes(asked.id)
+        if problem is None and key in self._ids:  # its answers could not be told apart, nor the questions counted
+            problem = error_tree(INVALID_REQUEST, "a question of the same id is not answered yet")
         if problem is not None:
             upstream.reply(asked.id, error=problem)
             return
         params = labelled(upstream.name, asked.method, asked.params)
-        key, token = (upstream, bytes(asked.id)), params["_meta"].get("progressToken")
+        token = params["_meta"].get("progressToken")
 
         def take(message: ClientMessage | None) -> None:
             self._tokens.pop(self._ids.pop(key, b""), None)

@@ -32,6 +32,7 @@ UPDATED = "notifications/resources/updated"
 LOG = "notifications/message"
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 MOST_WAITING = 500  # messages for a client that does not read, or has no stream; the oldest go first
+MOST_BYTES = 4 << 20  # of them together, beyond the newest
 _SEND_AGAIN = 0.05  # seconds
 
 
@@ -94,7 +95,8 @@ class NotificationQueue:
 
     def __init__(self) -> None:
         self._sink: Sink | None = None
-        self._waiting: deque[bytes] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -109,8 +111,16 @@ class NotificationQueue:
     def put(self, message: bytes) -> None:
         """Have a message sent; at most once, if the very same still waits."""
         if message not in self._waiting:
+            while self._waiting and (len(self._waiting) >= MOST_WAITING or self._size > MOST_BYTES - len(message)):
+                self._take()
             self._waiting.append(message)
+            self._size += len(message)
         self._go_on()
+
+    def _take(self) -> bytes:
+        message = self._waiting.popleft()
+        self._size -= len(message)
+        return message
 
     def _go_on(self) -> None:
         if self._task is None and self._waiting and self.is_open:
@@ -119,9 +129,10 @@ class NotificationQueue:
 
     async def _send(self) -> None:
         while self._waiting and self._sink is not None and self._sink.is_open():
-            message = self._waiting.popleft()
+            message = self._take()
             if not await self._sink.send(message):
                 self._waiting.appendleft(message)
+                self._size += len(message)
                 return
 
     def _sent(self, task: asyncio.Task[None]) -> None:
@@ -133,6 +144,7 @@ class NotificationQueue:
         """Send nothing any more."""
         self._sink = None
         self._waiting.clear()
+        self._size = 0
         if self._task is not None:
             self._task.cancel()
 

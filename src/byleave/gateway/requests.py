@@ -39,6 +39,7 @@ _STALE = Raw(b"0")
 _LISTS = frozenset({"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 _READ = "resources/read"
 _MOST_WAITING = 1000  # messages about one request that were not taken yet; more are dropped, but never the answer
+_MOST_BYTES = 4 << 20  # of them together, beyond the first one
 
 
 class ClientRequest:
@@ -155,7 +156,7 @@ class ServerQuestion(Struct, frozen=True):
 class ServerRequest:
     """A request of ours: what came about it and was not taken yet."""
 
-    __slots__ = ("_items", "_waker", "client_request", "due", "id", "patience", "sent")
+    __slots__ = ("_items", "_size", "_waker", "client_request", "due", "id", "patience", "sent")
 
     def __init__(self, id_: str, client_request: ClientRequest | None) -> None:
         self.id = id_
@@ -163,12 +164,15 @@ class ServerRequest:
         self.sent = monotonic()
         self.patience = self.due = inf  # for how many seconds it is waited for, and until when
         self._items: deque[ServerAnswer | ServerLost | ServerNotification | ServerQuestion] = deque()
+        self._size = 0  # of the notifications and questions among them
         self._waker: DirectFuture | None = None
 
     def put(self, item: ServerAnswer | ServerLost | ServerNotification | ServerQuestion) -> bool:
         """Add what came; return whether there was room: of a flood only some is kept, but always the answer."""
-        if isinstance(item, ServerNotification | ServerQuestion) and len(self._items) >= _MOST_WAITING:
-            return False
+        if size := _size_of(item):
+            if len(self._items) >= _MOST_WAITING or (self._size and self._size + size > _MOST_BYTES):
+                return False
+            self._size += size
         self._items.append(item)
         if self._waker is None:
             return True
@@ -186,7 +190,16 @@ class ServerRequest:
                 await self._waker
             finally:
                 self._waker = None
-        return self._items.popleft()
+        item = self._items.popleft()
+        self._size -= _size_of(item)
+        return item
+
+
+def _size_of(item: ServerAnswer | ServerLost | ServerNotification | ServerQuestion) -> int:
+    """Return how much room is needed by what a server may send any number of; 0 for an end, which comes once."""
+    if isinstance(item, ServerAnswer | ServerLost):
+        return 0
+    return len(item.method) + (0 if item.params is None else len(item.params)) + 1
 
 
 class PendingRequests:

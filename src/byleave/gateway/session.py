@@ -12,6 +12,7 @@ Start at `Session.handle`. Stateless clients of one principal come in by a `Sess
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.gateway.authorize import Authorizer
 from byleave.gateway.background import BackgroundTasks
 from byleave.gateway.catalog import Catalog, Visibility
-from byleave.gateway.client_questions import CAPABILITY_OF, ClientQuestions, Continuations, narrowed
+from byleave.gateway.client_questions import CAPABILITY_OF, MOST_OPEN, ClientQuestions, Continuations, narrowed
 from byleave.gateway.forward import Forwarder
 from byleave.gateway.interfaces import HINT, DownError
 from byleave.gateway.message import (
@@ -91,6 +92,7 @@ class Session:
         self._on_close = on_close
         self._count = 0
         self._closed = False
+        self._early: Counter[str] = Counter()  # questions of servers before the client had begun
         self._background = BackgroundTasks()
         self._questions = ClientQuestions()
         self._continuations = Continuations(context)
@@ -256,6 +258,10 @@ class Session:
         """Put a question that belongs to no request to the client, if it can be reached; not before it has begun."""
         client, standing = self.client, self.notifications.standing
         if client.shakes_hands and not (client.welcomed.is_set() and client.begun.is_set()):
+            if self._early[upstream.name] >= MOST_OPEN:
+                upstream.reply(id_, error=error_tree(INVALID_REQUEST, "too much is asked before the client has begun"))
+                return
+            self._early[upstream.name] += 1
             self._background.start(self._ask_later(upstream, id_, method, params))
             return
         sink = next((each.sink for each in reversed(self.open.values()) if each.envelope is None), None)
