@@ -589,6 +589,25 @@ def test_of_large_messages_for_a_client_without_a_stream_some_megabytes_wait(
     asyncio.run(scene())
 
 
+def test_two_ids_that_are_written_otherwise_are_one_id(play: Play) -> None:
+    async def scene(talk: Talk) -> None:
+        client, server = talk.client(), talk.servers["shop"]
+        await client.begin()
+        server.on_call = lambda _link, _request: None
+        call = b'{"jsonrpc":"2.0","id":%b,"method":"tools/call","params":{"name":"shop__price","arguments":{}}}'
+        sinks = [FakeSink() for _ in range(2)]
+        waiting = asyncio.ensure_future(client.session.handle(call % b'"\\u0061"', sinks[0], MessageContext()))
+        await server.called()
+        await client.session.handle(call % b'"a"', sinks[1], MessageContext())
+        assert sinks[1].final is not None
+        assert sinks[1].final["error"]["message"] == "a request of the same id is not answered yet"
+        await client.tell({"method": "notifications/cancelled", "params": {"requestId": "a"}})
+        await waiting
+        assert (sinks[0].final, client.session.open) == (None, {})
+
+    play(scene)
+
+
 def test_a_message_of_very_many_values_is_refused_before_anything_looks_at_them(play: Play) -> None:
     async def scene(talk: Talk) -> None:
         client = talk.client()

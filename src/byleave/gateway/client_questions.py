@@ -239,8 +239,7 @@ class ClientQuestions:
 
     def answered(self, message: ClientMessage) -> None:
         """Take an answer of the client's; one to nothing that it was asked is dropped."""
-        id_ = message.id if message.id in self._open else encode(decoded(message.id))
-        self._take(id_, message)
+        self._take(message.id, message)
 
     def _take(self, id_: bytes, message: ClientMessage | None) -> None:
         take = self._open.pop(id_, None)

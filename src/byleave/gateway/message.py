@@ -141,7 +141,7 @@ def read_client_message(message: bytes) -> ClientMessage | RefusedMessage:
     if isinstance(envelope, Malformed):
         id_ = NO_ID if envelope.id is None else encode(envelope.id)
         return RefusedMessage(id_, envelope.number, envelope.problem)
-    id_ = b"" if envelope.id is None else bytes(envelope.raw_id)
+    id_ = b"" if envelope.id is None else _id_text(envelope.raw_id, envelope.id)
     part = envelope.params
     if envelope.method is None:
         part = envelope.error if envelope.result is None else envelope.result
@@ -164,6 +164,12 @@ def read_client_message(message: bytes) -> ClientMessage | RefusedMessage:
         return RefusedMessage(id_ or NO_ID, INVALID_REQUEST, "a name differs from a known one only in case")
     params = ClientParams(tree, part)
     return ClientMessage(REQUEST if id_ else NOTIFICATION, id_, envelope.method, params)
+
+
+def _id_text(raw: Raw, id_: int | str) -> bytes:
+    """Return an id in the one way of writing it, so that two ids are the same where their texts are."""
+    written = bytes(raw)
+    return encode(id_) if b"\\" in written or written == b"-0" else written
 
 
 def in_utf8(message: bytes) -> bytes:
