@@ -199,6 +199,28 @@ def test_what_it_sets_in_its_context_is_its_own() -> None:
     plays(scene)
 
 
+def test_what_it_sets_in_its_context_is_there_after_a_turn_of_the_loop() -> None:
+    async def scene() -> None:
+        awaited, seen = DirectFuture(), []
+
+        async def work() -> None:
+            token = MARK.set("first")
+            await asyncio.sleep(0)
+            MARK.reset(token)
+            MARK.set("second")
+            await awaited
+            seen.append(MARK.get())
+
+        task = eager(work())
+        while not task.done():
+            await asyncio.sleep(0)
+            awaited.wake()
+        await task
+        assert seen == ["second"]
+
+    plays(scene)
+
+
 def test_what_it_raises_is_for_those_who_await_it() -> None:
     async def scene() -> None:
         async def work() -> None:

@@ -131,7 +131,7 @@ class EagerTask(asyncio.Future[None]):
 
     def _wait_for(self, awaited: Any) -> None:
         if awaited is None:  # a bare yield: it only lets others have their turn
-            self._loop.call_soon(self._step)
+            self._loop.call_soon(self._step, context=self._context)
             return
         awaited._asyncio_future_blocking = False  # noqa: SLF001 -- what a task says to a future that it waits for
         self._awaited = awaited
