@@ -225,6 +225,13 @@ def test_a_program_that_is_too_long_keeps_its_returns(monkeypatch: pytest.Monkey
     assert long == make_filter(X86, PLAIN)
 
 
+def test_a_return_that_follows_no_comparison_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    allow = seccomp._code(0x06, ALLOW)  # noqa: SLF001 -- no filter of ours has such a return
+    refuse = seccomp._code(0x06, ERRNO | EPERM)  # noqa: SLF001
+    program = [seccomp._code(0x20, 0), seccomp._code(0x15, 1, 0, 1), allow, seccomp._code(0x20, 16), refuse, allow]  # noqa: SLF001
+    assert seccomp._each_return_once(program) == program  # noqa: SLF001
+
+
 @pytest.mark.parametrize(
     ("compiler", "column"),
     [(build.find_compiler(), {X86: 0, ARM: 1}.get(os.uname().machine)), (build.find_cross_compiler(ARM), 1)],

@@ -335,7 +335,8 @@ def _halves(rows: Sequence[tuple[int, int, list[bytes]]]) -> list[bytes]:
 def _each_return_once(program: list[bytes]) -> list[bytes]:
     """Return a program that does the same, in which equal returns stand once, at its end.
 
-    Nothing but a comparison comes before a return, and a comparison says how many instructions are skipped.
+    Nothing but a comparison comes before a return, and a comparison says how many instructions are skipped. A program
+    of another kind stays as it is.
     """
     codes: list[tuple[int, int, int, int]] = [unpack(_INSTRUCTION, each) for each in program]
     returns = list(dict.fromkeys(each for each in program if each[:2] == _A_RETURN))
@@ -347,6 +348,8 @@ def _each_return_once(program: list[bytes]) -> list[bytes]:
         operation, if_true, if_false, value = codes[at]
         if operation in (_EQUAL, _AT_LEAST, _ANY_BIT):
             if_true, if_false = (moved[at + 1 + skipped] - place - 1 for skipped in (if_true, if_false))
+        elif moved[at + 1] != place + 1:
+            return program
         if operation == _JUMP or max(if_true, if_false) > _FARTHEST:  # too long for that
             return program
         shorter.append(_code(operation, value, if_true, if_false))
