@@ -168,6 +168,8 @@ class Grammar(SimpleReader):
             self.line_breaks()
             if self.keyword_here() == "time":
                 self.refuse("`time` on the line behind a pipe")
+        elif self.dialect == ZSH and self.keyword_here() == "time":
+            self.refuse("`time` behind a pipe, which is a keyword in zsh")
         return True
 
     def _command(self) -> Node:
