@@ -77,8 +77,10 @@ def _inside(name: str, seconds: float, number: int, most: int) -> Found:
         for index, seed in enumerate(programs()):
             Path(seeds, str(index)).write_bytes(seed)
         words = [name, built, seeds, str(seconds), str(number), str(most)]
+        # A checkout or an environment below /tmp is there, too.
+        shown = [word for path in (str(HERE.parents[1]), sys.prefix) for word in ("--ro-bind", path, path)]
         done = subprocess.run(
-            [walls, *WALLS, sys.executable, str(HERE / "inside.py"), *words],
+            [walls, *WALLS, *shown, sys.executable, str(HERE / "inside.py"), *words],
             env={**os.environ, "PYTHONPATH": str(HERE.parent), "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0"},
             capture_output=True,
             check=False,
