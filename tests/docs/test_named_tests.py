@@ -49,6 +49,61 @@ def test_every_cell_of_the_comparison_has_a_source() -> None:
     assert [cell for cell in found if not set(re.findall(r"\[\^(\w+)\]$", cell)) & given] == []
 
 
+# The rows of README's table, by the rows of the page that they shorten.
+SHORTENED = {
+    "decides about tool calls of agents": "decides about an agent's tool calls",
+    "the system holds what an allowed command does": "the operating system holds what an allowed command does",
+    "network by host": "network by host",
+    "asks a person about single actions": "asks a person about single actions",
+    "a cloned repository cannot loosen the rules": "rules of a cloned repository",
+    "record that shows tampering": "record of decisions that shows tampering",
+    "also on": "systems",
+}
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """Return the rows of all tables by their first cell, those of the same name joined in order."""
+    found: dict[str, list[str]] = {}
+    for row in text.splitlines():
+        if row.startswith("| ") and not row.startswith("| |"):
+            name, *others = (re.sub(r" *\[\^\w+\]$", "", cell.strip()) for cell in row.strip("|").split("|"))
+            found.setdefault(name, []).extend(others)
+    return found
+
+
+def contradictions(short: dict[str, list[str]], long: dict[str, list[str]]) -> list[str]:
+    """Return the cells that say yes where the page says no or nothing, or no where it says anything else."""
+    pairs = [
+        (name, brief, full)
+        for name, whole in SHORTENED.items()
+        for brief, full in zip(short[name], long[whole], strict=True)
+    ]
+    return [
+        f"{name}: {brief!r}, and the page says {full!r}"
+        for name, brief, full in pairs
+        if (re.match(r"yes\b", brief) and re.match(r"(no|not stated)\b", full))
+        or (re.match(r"no\b(?!t stated)", brief) and not re.match(r"no\b|on or off$", full))
+    ]
+
+
+def test_the_table_of_the_readme_says_no_more_than_the_comparison() -> None:
+    section = (CHECKOUT / "README.md").read_text().partition("## Beside what you use today")[2].partition("\n## ")[0]
+    short = rows(section)
+    assert set(short) == set(SHORTENED)
+    assert contradictions(short, rows((DOCS / "comparison.md").read_text())) == []
+
+
+def test_a_cell_that_says_more_than_the_page_is_found() -> None:
+    short = {name: ["yes", "no", "not stated"] for name in SHORTENED}
+    long = {whole: ["yes", "no: none", "perhaps"] for whole in SHORTENED.values()}
+    assert contradictions(short, long) == []
+    long["network by host"] = ["not stated", "yes, all", ""]
+    assert contradictions(short, long) == [
+        "network by host: 'yes', and the page says 'not stated'",
+        "network by host: 'no', and the page says 'yes, all'",
+    ]
+
+
 def promises() -> dict[str, list[str]]:
     """Return the promises of the threat model, each with the tests that it names."""
     text = (DOCS / "threat-model.md").read_text()
