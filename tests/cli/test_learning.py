@@ -73,7 +73,8 @@ def test_what_is_allowed_by_now_is_not_proposed(tmp_path: Path) -> None:
 
 
 def test_nothing_to_learn_is_said(tmp_path: Path) -> None:
-    assert "nothing to learn yet" in byleave("policy", "learn", "--root", str(tmp_path)).out
+    assert "a rule takes 3 approvals" in byleave("policy", "learn", "--root", str(tmp_path)).out
+    assert "a rule takes 1 approval of" in byleave("policy", "learn", "--times", "1", "--root", str(tmp_path)).out
 
 
 @pytest.mark.parametrize("times", ["0", "-1", "three", "", "9" * 7, "9" * 5000], ids=lambda times: times[:8])

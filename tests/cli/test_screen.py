@@ -120,6 +120,26 @@ def test_policy_show_and_run_explain_fit_a_terminal(tmp_path: Path) -> None:
         assert [row for row in rows if len(row) > 80] == []
 
 
+def test_a_reason_stands_once_below_all_places_that_it_is_about(tmp_path: Path) -> None:
+    (tmp_path / "byleave.toml").write_text('[[rules]]\ndeny = { path = ["**/.env", "**/*.pem"] }\n')
+    assert byleave("trust", "--yes", "-q", cwd=tmp_path).code == 0
+    rows = at_80("run", "--explain", "--", "ls", cwd=tmp_path)
+    first = next(number for number, row in enumerate(rows) if row.strip() == "**/.env")
+    assert (rows[first + 1].strip(), rows[first + 2].partition(":")[0].strip()) == ("**/*.pem", "any")
+    assert sum("covered; what comes to match" in row for row in rows) == 1
+
+
+def test_what_a_run_was_refused_fits_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "byleave.toml").write_text(
+        '[[rules]]\ndeny = { path = ["**/.env", "**/*.pem", "**/*.key", "**/*.p12"] }\nwhy = "it may hold a secret"\n'
+    )
+    (tmp_path / ".env").write_text("x")
+    assert byleave("trust", "--yes", "-q", cwd=tmp_path).code == 0
+    rows = at_80("run", "--diagnose", "--", "cat", ".env", cwd=tmp_path)
+    assert any("1. read .env" in row for row in rows)
+    assert [row for row in rows if len(row) > 80] == []
+
+
 def test_a_long_last_cell_stands_below_the_others_where_little_room_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [("a" * 57, 'command="git push origin main" agent="codex"'), ("b", "short")]
     monkeypatch.setenv("COLUMNS", "80")

@@ -263,6 +263,16 @@ def test_the_home_directory_is_no_project(home: Path) -> None:
     assert not (home / "byleave.toml").exists()
 
 
+def test_in_the_home_directory_setup_says_that_a_project_is_missing_and_not_that_everything_is_in_place(
+    home: Path,
+) -> None:
+    byleave("setup", *CLAUDE_ONLY, "--yes", cwd=home)
+    done = byleave("setup", *CLAUDE_ONLY, "--yes", cwd=home)
+    assert "but       this is no project: run byleave setup in one" in done.out
+    assert "In place:\n            Claude Code has the hook" in done.out
+    assert "no project file" not in done.out
+
+
 def test_two_setups_at_once_end_in_one(home: Path, project: Path) -> None:
     argv = [*COMMAND, "setup", *CLAUDE_ONLY, "--yes", "--json"]
     both = [subprocess.Popen(argv, cwd=project, env=environment(None), stdout=subprocess.PIPE) for _ in range(2)]

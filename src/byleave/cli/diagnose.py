@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.cli.output import complain, paint
+from byleave.cli.output import complain, fitted, paint
 from byleave.cli.workspace import confining_guard, decided_by
 from byleave.core.access import SHELL_TOOL
 from byleave.core.action import CAPABILITY_OF
@@ -206,11 +206,11 @@ def _one(number: int, finding: RefusalFinding) -> Iterator[str]:
     ref = finding.rule
     repeats_rule = finding.why.endswith((ref.rule, f"`{ref.rule}` does not grant it"))
     if ref == NOWHERE or not repeats_rule:
-        yield f"    {shown_lines(finding.why)}"
+        yield fitted(f"    {shown_lines(finding.why)}", sys.stderr)
     if ref != NOWHERE:
-        yield f"    because: {shown(ref.rule)} ({WORDS[ref.decision]}, {shown(ref.source)})"
+        yield fitted(f"    because: {shown(ref.rule)} ({WORDS[ref.decision]}, {shown(ref.source)})", sys.stderr)
     if finding.caution is not None:
-        yield f"    {paint('caution:', 'ask', sys.stderr)} {shown(finding.caution)}"
+        yield fitted(f"    {paint('caution:', 'ask', sys.stderr)} {shown(finding.caution)}", sys.stderr)
     elif finding.suggestion is None and "no rule allows" not in finding.why:
         yield f"    {_UNMENDED.get(finding.rank, 'no single rule would allow it')}"
 

@@ -83,6 +83,7 @@ _ASKING = """
 # agent would run it, with your network and your credentials.
 [[rules]]
 ask = { any = [{ group = "publishing" }, { group = "installing" }, { group = "remote" }] }
+why = "it reaches others, or brings in what others wrote"
 sandbox = false
 
 [[rules]]

@@ -224,12 +224,16 @@ def table(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     ]
 
 
-def fitted(text: str) -> str:
-    """Return a text for a terminal in lines that fit; for a program that reads it, as it is."""
-    if not sys.stdout.isatty():
+def fitted(text: str, stream: TextIO | None = None) -> str:
+    """Return a text for a terminal in lines that fit; for a program that reads it, as it is.
+
+    `stream` is where the text goes, by default standard output.
+    """
+    stream = sys.stdout if stream is None else stream
+    if not stream.isatty():
         return text
     try:
-        width = max(os.get_terminal_size(sys.stdout.fileno()).columns, 40)
+        width = max(os.get_terminal_size(stream.fileno()).columns, 40)
     except OSError:
         width = _USUAL
     return "\n".join(row for line in text.split("\n") for row in _hung(line, width))

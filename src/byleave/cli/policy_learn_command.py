@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _LONGEST = 6  # digits of a number of times
 # What the text of a record holds that says yes or no; everything else is not even decoded.
 _MARKS = ('"answer":{', '"outcome":"refused', '"decision":"deny"')
-_NOTHING = "nothing to learn yet: you approved nothing often enough that still needs approval"
+_NOTHING = "nothing to learn yet: a rule takes {} of alike requests that still need one (--times N)"
 
 
 def run(given: ParsedArguments) -> int:
@@ -67,7 +67,7 @@ def run(given: ParsedArguments) -> int:
         say_json({"proposals": [each.tree for each in proposals]})
         return 0 if path is None else _write(given, workspace, path, [each.toml for each in proposals])
     if not proposals:
-        say(fitted(_NOTHING))
+        say(fitted(_NOTHING.format("1 approval" if times == 1 else f"{times} approvals")))
         return 0
     if sys.stdout.isatty() and not given.flag("yes") and may_ask(given):
         accepted = review(learner, proposals, rejections)

@@ -50,13 +50,13 @@ from byleave.sandbox.tamper_check import start_time
 from byleave.text import shown, shown_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from byleave.cli.arguments import ParsedArguments
     from byleave.sandbox.diagnose.diagnosis import Observer
     from byleave.sandbox.linux.steps import ViewMount
-    from byleave.sandbox.plan.plan import AllowedPrograms, PathGrant, SandboxPlan
+    from byleave.sandbox.plan.plan import AllowedPrograms, Approximation, PathGrant, SandboxPlan
     from byleave.sandbox.sandbox import Explained
 
 
@@ -268,13 +268,26 @@ def plan_lines(explained: Explained) -> Iterator[str]:
     yield ""
     if arrangement.approximate:
         yield "what the kernel does not enforce exactly as `byleave check` answers"
-        yield from fitting_columns([(shown(each.path), each.op, shown(each.why)) for each in arrangement.approximate])
+        yield from _approximations(arrangement.approximate)
     else:
         yield "the kernel enforces all of this exactly as `byleave check` answers"
     if plan.network == NO_NETWORK or plan.reaches_nothing:
         return
     yield ""
     yield "a host with path rules is reached by plain http only: TLS hides the path"
+
+
+def _approximations(found: Sequence[Approximation]) -> Iterator[str]:
+    """Yield where the kernel is stricter or laxer, each reason once, below all places that it is about."""
+    together: dict[tuple[str, str], list[str]] = {}
+    for each in found:
+        together.setdefault((each.op, each.why), []).append(shown(each.path))
+    for (op, why), places in together.items():
+        yield from (f"  {place}" for place in places)
+        indent = " " * 6
+        width = min(WIDEST, room())
+        text = f"{op}: {shown(why)}"
+        yield from wrap(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _path(plan: SandboxPlan, place: PathGrant) -> str:

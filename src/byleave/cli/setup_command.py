@@ -15,7 +15,20 @@ from msgspec import structs
 
 from byleave.cli.hook_command import home_of
 from byleave.cli.output import paint, say, say_json
-from byleave.cli.setup_steps import DONE, FAILED, HOOK, IMPORT, PROBE, SKIPPED, TRUST, WOULD, SetupSteps, problem_of
+from byleave.cli.setup_steps import (
+    DONE,
+    FAILED,
+    HOOK,
+    IMPORT,
+    NO_FILE,
+    NO_PROJECT,
+    PROBE,
+    SKIPPED,
+    TRUST,
+    WOULD,
+    SetupSteps,
+    problem_of,
+)
 from byleave.cli.terminal import consents, may_ask, record_answers, started_by_agent
 from byleave.cli.workspace import open_workspace
 from byleave.core.decision import ALLOW, ASK
@@ -80,7 +93,7 @@ def run(given: ParsedArguments) -> int:
             hint="run the command yourself, in a terminal of your own",
         )
     if not given.flag("yes") and not may_ask(given):
-        screen += ["", "Nothing was changed: this needs your consent. Run it in a terminal, or add --yes."]
+        screen += ["", "Nothing was changed: this needs your consent, at a terminal or by --yes."]
         return _report(given, screen, planned, ok=False, code=NEEDS_CONSENT)
     _say(given, screen)
     if not consents(given, "\nUndo all of this?" if undo else "\nDo all of this?", about=screen):
@@ -170,12 +183,16 @@ def _shown_steps(steps: Sequence[SetupStep], home: str, *, undo: bool) -> Iterat
         yield from _folded(f"{number:>5}", text)
         for step in group:
             yield from _beneath(step, home, named=together)
-    kept = [step for step in steps if step.status == SKIPPED and step.step != IMPORT]
+    missing = [step for step in steps if step.detail in (NO_PROJECT, NO_FILE)]
+    kept = [step for step in steps if step.status == SKIPPED and step.step != IMPORT and step not in missing]
     if kept and not undo:
         yield ""
-        yield "In place:" if would else "Everything is in place:"
+        yield "In place:" if would or missing else "Everything is in place:"
         for step in kept:
             yield from _folded("", step.detail)
+    if missing and not undo:
+        yield ""
+        yield from _folded("but", missing[0].detail)
     for step in steps:
         if step.status == FAILED or (undo and step.status == SKIPPED):
             yield from _folded("but", _with_agent(step))

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 INIT, IMPORT, TRUST, HOOK, PROBE = "init", "import", "trust", "hook", "probe"
 WOULD, DONE, SKIPPED, FAILED = "would", "done", "skipped", "failed"
+NO_PROJECT = "this is no project: run byleave setup in one, to have its rules written"
+NO_FILE = "there is no project file"
 _WRITTEN = ("byleave.toml", ".byleave/.gitignore", "byleave.policy-test.toml")
 
 
@@ -138,7 +140,7 @@ class SetupSteps:
 
     def _init(self, record: SetupRecord) -> SetupStep:
         if self._root in (home_directory(self._homes), "/"):
-            return SetupStep(INIT, SKIPPED, "this is no project: run it again in one")
+            return SetupStep(INIT, SKIPPED, NO_PROJECT)
         there = [name for name in PROJECT_FILES if os.path.lexists(os.path.join(self._root, name))]
         if there:
             return SetupStep(INIT, SKIPPED, f"{there[0]} is there")
@@ -207,7 +209,7 @@ class SetupSteps:
             return SetupStep(TRUST, WOULD, "trust byleave.toml as it is written", act=lambda: self._trust_file(record))
         name = next((each for each in PROJECT_FILES if os.path.lexists(os.path.join(self._root, each))), None)
         if name is None:
-            return SetupStep(TRUST, SKIPPED, "there is no project file")
+            return SetupStep(TRUST, SKIPPED, NO_FILE)
         try:
             prints = [_print_of(workspace, name) for workspace in self._workspaces]
         except (ByleaveError, ConfigErrors) as error:
