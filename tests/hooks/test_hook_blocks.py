@@ -13,7 +13,7 @@ import pytest
 
 from byleave.hooks.agents import AGENTS
 from byleave.hooks.event_reader import LARGEST
-from command import byleave
+from command import at_terminal, byleave
 from hooks.hook_scene import ENTRY, PATIENCE, SOURCE, HookScene, claude
 
 
@@ -66,6 +66,13 @@ def test_an_event_that_cannot_be_read_blocks(case: str, scene: HookScene) -> Non
     assert (done.returncode, done.stdout) == (2, b"")
     assert reason in done.stderr.decode()
     assert done.stderr.count(b"\n") == 1
+
+
+def test_a_person_who_starts_the_hook_at_a_terminal_learns_at_once_how_it_is_installed(tmp_path: Path) -> None:
+    with at_terminal("hook", "claude-code", cwd=tmp_path) as terminal:
+        assert terminal.ends() == 2
+    assert "the call is blocked: standard input is a terminal" in terminal.seen
+    assert "byleave hook --install AGENT" in terminal.seen
 
 
 @pytest.mark.parametrize("agent", AGENTS)

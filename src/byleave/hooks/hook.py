@@ -44,6 +44,10 @@ OUTCOME_LIMIT = 8.0  # seconds, after which an outcome is given up
 TIME_LIMIT = 10.0  # seconds; what is written into the agents' settings is more. `authorize` may wait longer
 LONGEST_REASON = 2000  # characters
 _MOST_PROBLEMS = 3
+_AT_TERMINAL = (
+    "standard input is a terminal, and an agent writes its event there; "
+    "`byleave hook --install AGENT` has the agent start the hook"
+)
 
 
 class HookOutput(Record):
@@ -122,6 +126,8 @@ def _here() -> str:
 
 
 def _read_event() -> bytes:
+    if os.isatty(0):  # no agent does that: a person, who would wait for nothing
+        raise UnreadableEventError(_AT_TERMINAL)
     chunks, left = [], LARGEST + 1
     while left > 0 and (chunk := os.read(0, min(left, 1 << 20))):
         chunks.append(chunk)
