@@ -18,7 +18,7 @@ COVERED := coverage-values coverage-texts
 ALONE := tests/sandbox tests/toolhost/test_soak.py tests/toolhost/test_hostile.py
 
 .DEFAULT_GOAL := test
-.PHONY: help test every-test check lint types unit integration sandbox slow test-agents coverage $(COVERED) architecture reference docs screenshots demo demo-agent bench fuzz format lock launcher wheels reproducible installed clean
+.PHONY: help test every-test check lint types unit integration sandbox slow test-agents coverage $(COVERED) mutants architecture reference docs screenshots demo demo-agent bench fuzz format lock launcher wheels reproducible installed clean
 
 # The tests start the command hundreds of times: without compiled modules each start takes twice as long.
 test every-test unit integration sandbox slow test-agents coverage $(COVERED) bench: export PYTHONDONTWRITEBYTECODE :=
@@ -79,6 +79,11 @@ coverage-values: TESTS := tests/core tests/translate tests/test_cases.py
 coverage-texts: TESTS := tests/shell tests/protocol tests/policy tests/test_text.py
 $(COVERED): $(READY)
 	CI=1 $(BIN)/coverage run -m pytest -n 0 -p no:cacheprovider --hypothesis-profile=quick $(TESTS)
+
+# PACKAGE: core or policy. MODULE: some of its files, all without it. SAMPLE: as many mutants, picked by SEED; all without it.
+PACKAGE ?= core
+mutants: $(READY) ## change code in small ways, report what no test notices: PACKAGE=core MODULE=core/decide.py SAMPLE=200
+	$(BIN)/python tools/mutants.py $(PACKAGE) $(MODULE:%=--module %) $(SAMPLE:%=--sample %) $(SEED:%=--seed %)
 
 architecture: $(READY) ## draw the diagrams of docs/architecture.md from the code
 	$(BIN)/python tools/architecture.py
