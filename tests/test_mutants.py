@@ -3,7 +3,7 @@
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -14,14 +14,17 @@ TOOL = REPOSITORY / "tools/mutants.py"
 
 
 @pytest.fixture(scope="module")
-def mutants() -> ModuleType:
+def mutants() -> Iterator[ModuleType]:
+    """Yield the tool, loaded as `python tools/mutants.py` loads it."""
+    sys.path.insert(0, str(TOOL.parent))
     spec = importlib.util.spec_from_file_location("mutants", TOOL)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    return module
+    yield module
+    sys.path.remove(str(TOOL.parent))
 
 
 CHANGED = [
@@ -63,7 +66,10 @@ def test_an_answer_becomes_another_one_of_those_declared(mutants: ModuleType) ->
 
 def test_the_same_change_of_two_lines_alike_has_two_names(mutants: ModuleType) -> None:
     found = mutants.mutants_of("x.py", b"class A:\n  def f(self):\n    a()\n    a()\n")
-    assert [(mutant.function, mutant.change) for mutant in found] == [("A.f", "a() => pass"), ("A.f", "a() => pass (2)")]
+    assert [(mutant.function, mutant.change) for mutant in found] == [
+        ("A.f", "a() => pass"),
+        ("A.f", "a() => pass (2)"),
+    ]
 
 
 def test_a_survivor_that_is_not_listed_and_a_listed_one_that_is_noticed_or_gone_are_problems(
