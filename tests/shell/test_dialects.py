@@ -105,11 +105,58 @@ OTHERWISE_IN_ZSH = [
     "cat =(id)",
     "() { rm x }",
 ]
+# zsh evaluates these as arithmetic, and a subscript there runs commands.
+EVALUATED_BY_ZSH = [
+    "exit 'path[$(rm x)]'",
+    "f() { return 'path[$(rm x)]'; }; f",
+    "shift 'path[$(rm x)]'",
+    "shift $x",
+    "for i in 1; do break 'path[$(rm x)]'; done",
+    "for i in 1; do continue $x; done",
+    "[ -t 'path[$(rm x)]' ]",
+    'test ! -t "$x"',
+    'x=$1; [ -t "$x" ]',
+    "printf %d 'path[$(rm x)]'",
+    "printf '%x\\n' $x",
+    "printf '%s %d' a 'path[$(rm x)]'",
+    "printf '%*s' 'path[$(rm x)]' a",
+    "printf -v y %d 'path[$(rm x)]'",
+    "read -t 'path[$(rm x)]' y",
+    "read -n y z",
+    "COLUMNS='path[$(rm x)]' ls",
+    "export SHLVL=$x",
+    "for HISTSIZE in 'path[$(rm x)]'; do ls; done",
+]
+PLAIN_NUMBERS = [
+    "ls; exit $?",
+    "ls || exit 1",
+    "f() { return 2; }; f",
+    "shift 2",
+    "[ -t 1 ] && ls",
+    "printf '%d\\n' 5",
+    "printf '%s\\n' $x",
+    "printf '%s: %c\\n' a $x",
+    "printf hello",
+    "printf",
+    "read -r line",
+    "COLUMNS=80 ls",
+]
 
 
 @pytest.mark.parametrize("text", OTHERWISE_IN_ZSH)
 def test_what_zsh_reads_otherwise_is_not_understood_there(text: str) -> None:
     assert not read_command(text, dialect=ZSH).understood
+
+
+@pytest.mark.parametrize("text", EVALUATED_BY_ZSH)
+def test_what_only_zsh_evaluates_is_understood_where_the_shell_is_bash(text: str) -> None:
+    assert [read_command(text, dialect=dialect).understood for dialect in (BASH, ZSH)] == [True, False]
+
+
+@pytest.mark.parametrize("dialect", [BASH, EITHER, ZSH])
+@pytest.mark.parametrize("text", PLAIN_NUMBERS)
+def test_numbers_are_understood_in_every_shell(text: str, dialect: str) -> None:
+    assert read_command(text, dialect=dialect).understood
 
 
 def test_zsh_runs_the_beginning_of_a_list_in_the_foreground() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from byleave.shell.model import Assignment, NotUnderstoodError
 from byleave.shell.state import AT_HOME, entered, followed, forms_of, moved, relative_value, united
-from byleave.shell.syntax.cursor import is_identifier
+from byleave.shell.syntax.cursor import ZSH, is_identifier
 from byleave.shell.syntax.tree import Piece, is_decimal
 from byleave.shell.syntax.vocabulary import BINARY_TESTS, SET_NAMES, SET_OPTIONS, SHOPT_NAMES, UNARY_TESTS
 
@@ -30,10 +30,13 @@ class VariableChecks(Protocol):
     """What a builtin needs to know of the text being read, and what it reports: `walk.Walker`."""
 
     start: str
+    dialect: str
     functions: set[str]
     tainted: set[str]
 
     def check_variable(self, name: str, at: int, value: str | None = None) -> None: ...
+
+    def check_evaluated(self, name: str, at: int, value: str | None = None) -> None: ...
 
     def check_exotic(self, name: str, at: int) -> None: ...
 
@@ -135,8 +138,19 @@ def _source(_walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     return lost, lost
 
 
-def _leave(_walker: VariableChecks, words: Words, state: ShellState) -> Flow:
+def _numbers(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
+    """`return 1`, `shift 2`: zsh evaluates the number."""
+    if walker.dialect == ZSH:
+        walker.check_numbers([word for word in words[1:] if word.text is None], state)
+        for word in words[1:]:
+            if word.text is not None and not is_decimal(word.text.lstrip("-")):
+                _refuse(f"zsh evaluates the number of `{words[0].text}`", word)
+    return state, state
+
+
+def _leave(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     """`exit` ends the shell, unless it has too many arguments."""
+    _numbers(walker, words, state)
     if len(words) > 2 or any(word.many and not word.number for word in words):
         return state, state
     return None, None
@@ -204,8 +218,10 @@ def _declare(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
             _refuse("a variable known only at run time", word)
         else:
             walker.check_variable(name, word.start)
-            value = word.text.partition("=")[2] if word.text is not None else ""
-            if is_decimal(value) and name not in walker.tainted:
+            value = word.text.partition("=")[2] if word.text is not None else None
+            if "=" in word.prefix:
+                walker.check_evaluated(name, word.start, value)
+            if value is not None and is_decimal(value) and name not in walker.tainted:
                 state = state.counting(name)
             elif "=" in word.prefix:
                 walker.taint(name, word.start)
@@ -213,7 +229,10 @@ def _declare(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
 
 
 def _names(walker: VariableChecks, words: Words, state: ShellState, *, values: str, flags: str) -> Flow:
-    """Check a builtin that sets the variables it names: each must be a plain name that changes nothing."""
+    """Check a builtin that sets the variables it names: each must be a plain name that changes nothing.
+
+    Letters of options are `flags`, or `values` where the rest of the word or the next one belongs to them.
+    """
     index = 1
     while index < len(words):
         word = words[index]
@@ -248,6 +267,11 @@ def _plain_name(walker: VariableChecks, text: str, word: Word) -> None:
 
 
 def _read(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
+    if walker.dialect == ZSH:  # its other options are not those of bash, and it evaluates their numbers
+        return _names(walker, words, state, values="", flags="rs")
+    for word in words[1:]:
+        if word.text is not None and word.text.startswith("-") and "a" in word.text[:-1]:
+            _refuse("a variable of `read -a` in one word with the option", word)
     return _names(walker, words, state, values="dinNptu", flags="rsea")  # the name of -a is checked like the others
 
 
@@ -264,6 +288,8 @@ def _unset(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
 def _getopts(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     if len(words) < 3 or words[1].text is None or words[2].text is None:
         _refuse("`getopts` with a word known only at run time", words[0])
+    if words[1].text.startswith("-"):
+        _refuse("an option of `getopts`, behind which other words are the variable", words[1])
     _plain_name(walker, words[2].text, words[2])
     return state, state
 
@@ -282,18 +308,40 @@ def _printf(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
         _plain_name(walker, name.text, name)
     elif len(words) > 2 and (first.text is None or _counts(first.text)):
         _refuse("`%n` sets a variable that the arguments name", first)
+    if walker.dialect == ZSH and first.text is not None:
+        begin = 3 if first.text.startswith("-v") else 1
+        if _evaluates(words[begin:]):
+            _refuse("zsh evaluates what `printf` shows as a number", words[0])
     return state, state
+
+
+_BEFORE_CONVERSION = "-+ #'0123456789.*$hlLjzt"
+
+
+def _conversions(text: str) -> list[str]:
+    """Return what stands behind each `%` of a format that is not doubled."""
+    return text.replace("%%", "").split("%")[1:]
 
 
 def _counts(text: str) -> bool:
     """Return whether a format has `%n`, or is an option so that the format is another word."""
-    parts = text.replace("%%", "").split("%")[1:]
-    return text.startswith("-") or any(part.lstrip("-+ #'0123456789.*$hlLjzt").startswith("n") for part in parts)
+    return text.startswith("-") or any(part.lstrip(_BEFORE_CONVERSION).startswith("n") for part in _conversions(text))
+
+
+def _evaluates(words: Words) -> bool:
+    """Return whether a format, the first of the words, has zsh evaluate one of the others that may be no number."""
+    if all(word.number is True or is_decimal((word.text or "").lstrip("-")) for word in words[1:]):
+        return False
+    if words[0].text is None:
+        return True
+    parts = [(part, part.lstrip(_BEFORE_CONVERSION)) for part in _conversions(words[0].text)]
+    return any("*" in part[: len(part) - len(rest)] or rest[:1] not in ("s", "b", "q", "c") for part, rest in parts)
 
 
 def _wait(_walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     for word in words[1:]:
-        if (word.text is None and word.could_be_option and word.number is None) or (word.text or "").startswith("-p"):
+        text = word.text or ""
+        if (word.text is None and word.could_be_option and word.number is None) or (text[:1] == "-" and "p" in text):
             _refuse("`wait -p` sets a variable", word)
     return state, state
 
@@ -313,6 +361,10 @@ def _test(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
     walker.check_numbers([word for word in arguments if word.splits], state)
     while len(arguments) > 1 and arguments[0].text == "!":
         arguments.pop(0)
+    if walker.dialect == ZSH:
+        for word, following in itertools.pairwise(arguments):
+            if word.text == "-t" and not is_decimal(following.text or ""):
+                _refuse("zsh evaluates what stands behind -t", following)
     if not any(word.text is None for word in arguments):
         return _known_test(arguments, state)
     if any(word.glob for word in arguments):
@@ -361,6 +413,10 @@ CHECKERS: dict[str, Checker] = {
     "source": _source,
     ".": _source,
     "exit": _leave,
+    "return": _numbers,
+    "shift": _numbers,
+    "break": _numbers,
+    "continue": _numbers,
     "set": _set,
     "shopt": _shopt,
     "alias": _alias,

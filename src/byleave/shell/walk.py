@@ -35,6 +35,7 @@ from byleave.shell.syntax.cursor import ZSH, keeps_characters, refused_at
 from byleave.shell.syntax.grammar import parse
 from byleave.shell.syntax.redirects import redirect_of
 from byleave.shell.syntax.tree import (
+    NUMBER_PRINTERS,
     AndOr,
     Arithmetic,
     Case,
@@ -49,9 +50,17 @@ from byleave.shell.syntax.tree import (
     Sets,
     Simple,
     Substitution,
+    is_decimal,
     yields_number,
 )
-from byleave.shell.syntax.vocabulary import BUILTIN_NAMES, SHELL_VARIABLES
+from byleave.shell.syntax.vocabulary import (
+    BUILTIN_NAMES,
+    COUNTERS,
+    EVALUATED,
+    EVALUATED_BY_ZSH,
+    SET_BY_SHELL,
+    SHELL_VARIABLES,
+)
 from byleave.shell.wrapped_command import TOP, CommandCall, Frame
 from byleave.shell.wrappers import unwrap
 
@@ -67,8 +76,6 @@ if TYPE_CHECKING:
 
 KEEPING = frozenset("xrgp")  # options of `declare` that leave a value as it is
 NOT_A_NUMBER = "arithmetic on a value that may not be a number"
-# Variables bash itself keeps as numbers.
-COUNTERS = frozenset(["RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID", "BASHPID", "SRANDOM"])
 
 
 class Walker:
@@ -112,8 +119,8 @@ class Walker:
         self.bodies: list[int] = []  # places of the commands inside of functions
         self.calls = 0  # calls of functions so far
         self.waiting: tuple[Redirect, ...] = ()  # redirections of a group, until its first command
-        if not self.functions.isdisjoint(BUILTIN_NAMES):
-            self.refuse("a function that replaces a builtin", 0)
+        if not self.functions.isdisjoint(BUILTIN_NAMES | NUMBER_PRINTERS):
+            self.refuse("a function that replaces a builtin, or a program that prints numbers", 0)
 
     def refuse(self, reason: str, at: int) -> NoReturn:
         raise NotUnderstoodError(reason, at)
@@ -491,6 +498,7 @@ class Walker:
         for node in nodes:
             value = None if node.values is not None else node.value.text
             self.check_variable(node.name, node.at, value)
+            self.check_evaluated(node.name, node.at, value)
             relative = relative_value(node.name, node.value) if node.values is None else None
             made.append(Assignment(node.name, value, node.append, relative))
         return tuple(made)
@@ -523,7 +531,7 @@ class Walker:
         """Refuse what may hold anything but a number."""
         if number is True:
             return
-        if isinstance(number, str) and number not in self.tainted:
+        if isinstance(number, str) and number not in self.tainted and number not in SET_BY_SHELL:
             self.used.add(number)
             if number in state.numeric or number in COUNTERS:
                 return
@@ -542,9 +550,16 @@ class Walker:
         if not self.ascii and (name == "LANG" or name.startswith("LC_")) and not keeps_characters(value):
             self.refuse(f"{name} changes how the characters of this text are read", at)
 
+    def check_evaluated(self, name: str, at: int, value: str | None = None) -> None:
+        """Refuse to set a variable that the shell keeps as a number to anything else: it would be evaluated."""
+        evaluated = EVALUATED_BY_ZSH if self.dialect == ZSH else EVALUATED
+        if name in evaluated and (value is None or (value and not is_decimal(value))):
+            self.refuse(f"the shell evaluates what {name} is set to", at)
+
     def check_exotic(self, name: str, at: int) -> None:
         """Refuse to set, other than by a plain assignment, a variable that changes what runs."""
         self.check_variable(name, at)
+        self.check_evaluated(name, at)
         if not harmless_in_shell(name):
             self.refuse(f"{name} changes what later commands run", at)
 

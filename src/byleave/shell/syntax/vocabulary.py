@@ -104,6 +104,22 @@ SHELL_VARIABLES = frozenset(
         "commands",
     ]
 )
+# Variables that bash itself keeps as numbers.
+COUNTERS = frozenset(["RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID", "BASHPID", "SRANDOM"])
+# What a shell evaluates when it is set, whatever sets it: a subscript in the value runs commands.
+EVALUATED = COUNTERS | {"HISTCMD", "OPTIND"}
+EVALUATED_BY_ZSH = EVALUATED | {
+    *("ARGC", "COLUMNS", "EGID", "ERRNO", "GID", "HISTSIZE", "KEYTIMEOUT", "LINES", "LISTMAX", "LOGCHECK", "MAILCHECK"),
+    *("SAVEHIST", "SHLVL", "TRY_BLOCK_ERROR", "TRY_BLOCK_INTERRUPT", "TTYIDLE", "ZSH_SUBSHELL", "status"),
+}
+# Variables in which a shell leaves words of the text, or of what it reads, without being told to.
+SET_BY_SHELL = frozenset(
+    [
+        *("_", "REPLY", "MAPFILE", "OPTARG", "BASH_REMATCH", "BASH_COMMAND", "BASH_EXECUTION_STRING", "BASH_ARGV"),
+        *("BASH_ARGV0", "BASH_SOURCE", "FUNCNAME", "COMP_LINE", "COMP_WORDS", "COPROC", "READLINE_LINE"),
+        *("MATCH", "match", "reply", "mbegin", "mend", "argv", "psvar", "words", "0"),
+    ]
+)
 SET_OPTIONS = frozenset("aebfhmuvxCET")
 SET_NAMES = frozenset(
     [
