@@ -80,8 +80,6 @@ def read_patch(text: str, source: str) -> list[FileChange]:
 
 
 def _read_lines(lines: list[str], source: str) -> list[FileChange]:
-    if not lines:
-        return []
     return list(_marked(lines, source) if lines[0].rstrip() == BEGIN else _unified(lines, source))
 
 
