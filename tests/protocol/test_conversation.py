@@ -210,6 +210,7 @@ NOTICES = {
     "a cancel with id": ({"method": "cancel", "params": {"id": "x"}}, ("cancel", "x")),
     "a cancel that is itself a request": ({"id": 9, "method": "cancel", "params": {"request_id": 3}}, ("cancel", 3)),
     "a cancel that names nothing": ({"method": "cancel"}, ("bad", None, -32602)),
+    "a request to cancel nothing": ({"id": 9, "method": "cancel", "params": {}}, ("bad", 9, -32602)),
     "a cancel of true": ({"method": "cancel", "params": {"id": True}}, ("bad", None, -32602)),
     "a result with an id": ({"id": 1, "method": "result", "params": {"content": ""}}, ("bad", 1, -32600)),
     "a result without content": ({"method": "result", "params": {}}, ("bad", None, -32602)),
@@ -287,3 +288,41 @@ def test_a_state_that_is_stopped_ends_the_conversation_of_both() -> None:
     list(tool.receive(host.init({"name": "t"}, {}, ())))
     list(host.receive(tool.update({"type": "stopped", "result": "x"})))
     assert (host.state, tool.state) == (OVER, OVER)
+
+
+def test_an_answer_and_a_result_reach_the_other_side() -> None:
+    host, tool = HostSide(TOOLS), ToolSide(PLAIN)
+    list(tool.receive(host.init({"name": "t"}, {}, ())))
+    id_, _line = tool.request("fs.read", {"path": "x"})
+    assert list(tool.receive(host.answer(id_, {"content": "a"}))) == [RequestAnswered(id_, {"content": "a"})]
+    assert list(host.receive(tool.result("done"))) == [Finished([{"type": "text", "text": "done"}])]
+    assert (host.state, tool.state) == (OVER, OVER)
+
+
+def test_a_result_that_cannot_be_written_ends_nothing() -> None:
+    tool = ToolSide(PLAIN)
+    list(tool.receive(INIT))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        tool.result(float("nan"))
+    assert tool.state == TALKING
+
+
+def test_half_a_character_is_written_as_json_can_write_it() -> None:
+    tool, host = ToolSide(PLAIN), HostSide(TOOLS)
+    host.init({"name": "t"}, {}, ())
+    line = tool.result("a\ud800b")
+    assert b"a\\ud800b" in line
+    assert json.loads(line)["params"] == {"content": "a\ud800b"}
+
+
+@pytest.mark.parametrize("last", [b" \r", b'{"jsonrpc":"2.0","method":"news"}'])
+def test_a_last_line_without_a_newline_may_say_nothing(last: bytes) -> None:
+    assert heard([last]) == []
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"tool": None}, {"tool": {"name": 7}}, {"tool": {"name": "t", "arguments": []}}, {"tool": ["t"]}]
+)
+def test_a_tool_that_is_not_named_is_not_begun(params: Any) -> None:
+    line = json.dumps({"jsonrpc": "2.0", "method": "init", "params": params}).encode() + b"\n"
+    assert told([line, INIT]) == [Wrong("init names no tool"), *told([INIT])]

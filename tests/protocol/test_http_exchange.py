@@ -145,3 +145,10 @@ def test_a_field_of_ours_is_sent_as_one_field() -> None:
         with pytest.raises(LocalProtocolError) as caught:
             field_lines([("Good", "1"), (name, value)])
         assert caught.value.field == name
+
+
+def test_nothing_that_arrives_is_no_end() -> None:
+    exchange = ClientExchange("GET")
+    assert list(exchange.receive(b"")) == []
+    assert exchange.is_silent
+    assert [type(event) for event in exchange.receive(OK)] == [HttpResponseHead, bytes, ResponseEnd]

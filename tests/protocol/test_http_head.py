@@ -14,6 +14,7 @@ from byleave.protocol.http_head import (
     HttpRequestHead,
     HttpResponseHead,
     known_head,
+    own_head,
     read_request,
     read_response,
     request_head,
@@ -363,3 +364,28 @@ UNKNOWN = {
 @pytest.mark.parametrize("head", UNKNOWN.values(), ids=UNKNOWN)
 def test_a_head_that_does_not_say_its_length_once_is_read_each_time(head: bytes) -> None:
     assert known_head(head, request(head)) is None
+
+
+def test_a_request_that_says_nothing_of_its_body_has_none() -> None:
+    assert request(fields()).body == NO_BODY
+    assert request(fields(b"Content-Length: 3")).body == Framing(3)
+    assert request(fields(b"Transfer-Encoding: chunked")).body == CHUNKED
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "expects"),
+    [
+        (LINE, b"Expect: 100-continue\r\n", True),
+        (LINE, b"", False),
+        (LINE.replace(b"1.1", b"1.0"), b"Expect: 100-continue\r\n", False),
+    ],
+)
+def test_only_a_client_of_http_1_1_waits_before_it_sends_a_body(*, line: bytes, field: bytes, expects: bool) -> None:
+    assert request(line + HOST + field + b"\r\n").expects is expects
+
+
+@pytest.mark.parametrize(("keep", "connection"), [(True, b"keep-alive"), (False, b"close")])
+def test_a_response_of_the_proxys_own_says_whether_the_connection_stays(*, keep: bool, connection: bytes) -> None:
+    head = own_head("403 Forbidden", [("Content-Length", "0")], keep=keep)
+    assert head == b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: %s\r\n\r\n" % connection
+    assert isinstance(read_response(head, "GET"), HttpResponseHead)

@@ -9,8 +9,16 @@ from hypothesis import strategies as st
 
 from byleave.gateway.message import RefusedMessage, read_client_message
 from byleave.protocol.json_codec import PLAIN
-from byleave.protocol.json_fast import FAST
-from byleave.protocol.jsonrpc import MOST_DEPTH, Malformed, Message, read_envelope, read_message
+from byleave.protocol.json_fast import FAST, open_parts
+from byleave.protocol.jsonrpc import (
+    MOST_DEPTH,
+    Envelope,
+    Malformed,
+    Message,
+    RepeatedNameError,
+    read_envelope,
+    read_message,
+)
 from byleave.toolhost.codec import TOOLS
 
 CALL = '"jsonrpc":"2.0","id":1,"method":"tools/call"'
@@ -26,6 +34,16 @@ REFUSED = {
     "no version": '{"id":1,"method":"ping"}',
     "another version": '{"jsonrpc":"1.0","id":1,"method":"ping"}',
     "an id that is a fraction": '{"jsonrpc":"2.0","id":1.5,"method":"ping"}',
+    "an id that is a fraction, in a message of a usual shape": (
+        '{"jsonrpc":"2.0","id":1.5,"method":"tools/call","params":{"name":"a"}}'
+    ),
+    "an object that holds nothing": "{}",
+    "a name with a colon given twice": '{"jsonrpc":"2.0","id":1,"method":"ping","a:b":1,"a:b":2}',
+    "a name given twice in an error": (
+        '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m","data":{"a":1,"a":2}}}'
+    ),
+    "an id that is too deep": f'{{"jsonrpc":"2.0","id":{DEEP},"method":"ping"}}',
+    "a version that is too deep": f'{{"jsonrpc":{DEEP},"id":1,"method":"ping"}}',
     "an id that is a float": '{"jsonrpc":"2.0","id":1.0,"method":"ping"}',
     "an id that some readers round": '{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}',
     "an id that is true": '{"jsonrpc":"2.0","id":true,"method":"ping"}',
@@ -49,6 +67,7 @@ TAKEN = {
     "a request with blanks": '{ "jsonrpc" : "2.0" ,\t"id" : 1, "method" : "ping" }',
     "a notification": '{"jsonrpc":"2.0","method":"notifications/initialized"}',
     "a result": '{"jsonrpc":"2.0","id":"x","result":null}',
+    "a result with blanks": '{ "jsonrpc": "2.0", "id": 1, "result": {"a": 1} }',
     "an error": '{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}',
     "names of one kind in two objects": f'{{{CALL},"params":{{"name":"a","arguments":{{"name":{{"name":1}}}}}}}}',
     "colons in texts and names": f'{{{CALL},"params":{{"name":"a:b","arguments":{{"c:":"\\":\\\\"}}}}}}',
@@ -138,3 +157,30 @@ def test_the_envelope_is_the_outside_of_the_message(line: bytes) -> None:
 
 def seen(message: Message) -> Any:
     return (message.id, message.number) if isinstance(message, Malformed) else message
+
+
+@pytest.mark.parametrize("codec", [FAST, PLAIN], ids=["the fast one", "the plain one"])
+def test_a_message_of_too_many_values_is_refused_before_it_is_read(codec: Any) -> None:
+    line = b'{"jsonrpc":"2.0","id":1,"method":"m","params":[%s]}' % b",".join([b"1"] * 50)
+    assert isinstance(read_envelope(line, codec), Envelope)
+    refused = read_envelope(line, codec, most_values=20)
+    assert isinstance(refused, Malformed)
+    assert refused.problem == "the message holds more than 20 values"
+    few = read_envelope(
+        b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"%s"}}' % (b"x" * 90), codec, most_values=20
+    )
+    assert isinstance(few, Envelope)
+
+
+def test_a_long_object_is_read_part_by_part_and_only_as_far_as_it_is_asked_for() -> None:
+    text = b'{"a":{"x":1},"b":[%s]}' % (b"[" * 500 + b"]" * 500)
+    assert open_parts(text, only=frozenset(["a"])) == {"a": {"x": 1}}
+    with pytest.raises(RecursionError):
+        open_parts(text)
+    for repeated in (b'{"a":{"x":1,"x":2},"b":1}', b'{"b":1,"a":{"x":2},"a":{"x":2}}'):
+        with pytest.raises(RepeatedNameError) as caught:
+            open_parts(repeated)
+        assert caught.value.read == {"a": {"x": 2}, "b": 1}
+    both = b'{"a":{"x":1,"x":2},"b":[%s]}' % (b"[" * 500 + b"]" * 500)
+    with pytest.raises(RecursionError):  # before two names
+        open_parts(both)
