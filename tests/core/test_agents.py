@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import amounts
 import byleave
 from byleave.core.action import CallAction, parse_action
-from byleave.core.agents import Agent, AgentReach, Agents, ListEntry
+from byleave.core.agents import Agent, AgentReach, Agents, ListEntry, written_refs
 from byleave.core.calls import could_call, could_use, decide_call
 from byleave.core.decision import ALLOW, DENY, Verdict, verdict_tree
 from byleave.core.patterns import NameIndex, oddity, pattern_problem
@@ -618,4 +618,23 @@ def test_oddities_are_told_apart() -> None:
         "not ASCII",
         "look-alike",
         "unseen",
+    ]
+
+
+def test_an_agent_is_named_by_its_very_name_and_known_by_a_pattern() -> None:
+    agents = Agents([Agent("ci-*"), Agent("claude")])
+    assert [agents.names(name) for name in ("claude", "ci-*", "ci-7", "codex")] == [True, False, False, False]
+    assert [agents.knows(name) for name in ("claude", "ci-7", "codex")] == [True, True, False]
+
+
+def test_every_entry_of_an_agents_lists_is_named_as_verdicts_name_it() -> None:
+    agent = Agent(
+        "a",
+        AgentReach((ListEntry("s", "f:1"),), {"s": [ListEntry("get_*", "f:2")]}),
+        AgentReach((ListEntry("t", "f:3"),)),
+    )
+    assert [(ref.rule, ref.source, ref.decision) for ref in written_refs(agent)] == [
+        ('agents.a: allow.servers "s"', "f:1", ALLOW),
+        ('agents.a: allow.tools.s "get_*"', "f:2", ALLOW),
+        ('agents.a: deny.servers "t"', "f:3", DENY),
     ]

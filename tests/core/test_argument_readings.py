@@ -8,7 +8,7 @@ import pytest
 
 from byleave.core.action import CallAction, action_tree, parse_action
 from byleave.core.calls import decide_call
-from byleave.core.input_schema import InputSchema
+from byleave.core.input_schema import InputSchema, readings_of_text
 from byleave.core.policy import CompiledPolicy
 from byleave.policy.compile import compile_layers
 from byleave.policy.context import CompileContext
@@ -381,3 +381,28 @@ def test_the_schema_is_no_part_of_what_is_done() -> None:
     call = CallAction("s", "t", {"v": 1}, "a", schema_of(v=STRING))
     assert action_tree(call) == {"kind": "call", "server": "s", "tool": "t", "arguments": {"v": 1}, "agent": "a"}
     assert parse_action({**action_tree(call), "schema": {}}) == CallAction("s", "t", {"v": 1}, "a")
+
+
+@pytest.mark.parametrize("reference", [7, "#anchor", "other.json#/x", "https://h.example/s"])
+def test_a_reference_that_leads_elsewhere_says_nothing(reference: Any) -> None:
+    schema = InputSchema(schema_of(v={"$ref": reference}))
+    assert schema.problem({"v": [1]}) is None
+    told = schema_of(v={"$ref": reference})
+    for value in (1, "1", "yes"):  # as where nothing is known of it
+        assert answer("deny", {"equals": 1}, {"v": value}, told) == answer("deny", {"equals": 1}, {"v": value}, {})
+
+
+def test_a_value_that_is_too_large_to_check_counts_as_one_that_fits() -> None:
+    schema = InputSchema({"type": "array", "items": {"type": "array", "items": STRING}})
+    assert not schema.admits(schema.top, [[1]])
+    assert schema.admits(schema.top, [["x"] * 500] * 400)
+    deep: Any = []
+    for _ in range(200):
+        deep = [deep]
+    circular = InputSchema({"type": "array", "items": {"$ref": "#"}})
+    assert circular.admits(circular.top, deep)
+
+
+def test_the_word_null_may_be_read_as_nothing() -> None:
+    assert list(readings_of_text(" null ")) == [None]
+    assert list(readings_of_text("Null")) == []

@@ -100,3 +100,15 @@ def test_an_allow_is_for_the_name_as_it_came() -> None:
 )
 def test_a_pattern_is_laid_over_an_agents_spelling(pattern: str, name: str, expected: str | None) -> None:
     assert spelled(pattern, name) == expected
+
+
+def test_a_denial_of_other_names_says_nothing_of_this_one() -> None:
+    tree = {
+        "rules": [
+            {"deny": {"call": {"server": "your.server"}}},
+            {"deny": {"call": {"server": "my.server", "tool": "repo.delete"}}},
+            {"allow": {"call": {"server": "*"}}},
+        ]
+    }
+    assert answer(tree, "my_server", "repo_create")[0] == "allow"
+    assert answer(tree, "my_server", "repo_delete")[0] == "deny"

@@ -223,3 +223,13 @@ def test_threads_that_share_places_find_the_same(monkeypatch: pytest.MonkeyPatch
     finally:
         sys.setswitchinterval(before)
     assert wrong == []
+
+
+def test_a_place_behind_a_link_is_found_closed_by_its_real_name(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real/x").write_text("")
+    (tmp_path / "link").symlink_to("real")
+    root = str(tmp_path.resolve())
+    policy = byleave.compile_policy({"rules": [{"deny": {"path": "link/x"}}]}, root=root).compiled.policy
+    covered = covered_below(Root.at(root), f"{root}/real", ClosedPlaces(policy, "read", root=root))
+    assert [each.path for each in covered.places] == [f"{root}/real/x"]

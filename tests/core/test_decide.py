@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 import byleave
 from byleave.core.access import COOPERATIVE, STDIO, VFS, with_defaults
-from byleave.core.action import KINDS, parse_action
+from byleave.core.action import KINDS, SUBSTITUTE, EnvAction, FileAction, UrlAction, parse_action
 from byleave.core.decide import decide
 from byleave.core.decision import ALLOW, DENY, Verdict, verdict_tree
 from byleave.core.env_rules import EnvRule, EnvTable
+from byleave.core.file_decision import decide_part_of_move, decide_reading_all
 from byleave.core.fs_rules import FsRule, FsTable, FsTarget
+from byleave.core.net_rules import NetRule, NetTable
 from byleave.core.policy import CompiledPolicy, PolicyView, ToolPolicy
 from byleave.core.protected import Protected, builtin_places
 from byleave.policy.load import Workspace
@@ -412,3 +414,70 @@ def test_adding_a_deny_of_a_variable_never_loosens_an_answer(rules: list[tuple[s
             decide(policy, parse_action({"kind": "env", "name": name, "tool": "t"})) for policy in policies
         ]
         assert after.decision >= before.decision
+
+
+WITHOUT_RULES: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "env", "name": "HOME"}, 'reading the variable "HOME"'),
+    ({"kind": "spawn", "program": "ls", "args": ["x"]}, "starting ls"),
+    ({"kind": "url", "url": "https://h.example/"}, "reaching h.example"),
+    ({"kind": "other", "name": "deploy"}, "deploy"),
+    ({"kind": "other", "name": "switch_mode"}, "switch_mode"),
+    ({"kind": "command", "command": "ls"}, "the command"),
+]
+
+
+@pytest.mark.parametrize(("action", "what"), WITHOUT_RULES)
+def test_without_a_tool_and_a_rule_every_kind_of_action_asks(action: dict[str, Any], what: str) -> None:
+    verdict = decide(policy_of(view([])), parse_action(action))
+    assert (verdict.decision.word, verdict.because[0].rule) == ("ask", "no rule matches")
+    assert verdict.reason.replace('"', "").startswith(f"{what} needs your approval".replace('"', ""))
+
+
+def test_what_other_actions_are_is_asked_where_rules_speak_of_something_else(stage: Build) -> None:
+    tree = {"rules": [{"allow": {"command": "ls"}}]}
+    policy = byleave.compile_policy(tree, root=str(stage(None).root))
+    for name, expected in (("deploy", "ask"), ("think", "allow")):
+        assert policy.decide({"kind": "other", "name": name}).decision.word == expected
+
+
+def test_a_substituted_variable_is_asked_about_as_such() -> None:
+    verdict = decide(policy_of(view([])), EnvAction("TOKEN", way=SUBSTITUTE))
+    assert verdict.reason.startswith("using the variable")
+
+
+def test_what_the_proxy_refuses_is_denied_whatever_the_rules_allow() -> None:
+    access = with_defaults(STDIO, net=NetTable([NetRule("h.example", allow=True)]))
+    policy = policy_of(PolicyView("v", {"t": ToolPolicy("t", access)}))
+    asked = UrlAction("https://h.example/", tool="t")
+    assert decide(policy, asked).decision is ALLOW
+    refused = decide(policy, asked.replace(refused="too many connections"))
+    assert (refused.decision, refused.because[0].rule) == (DENY, "limits of the proxy")
+    assert refused.reason == "reaching https://h.example is denied: too many connections"
+
+
+def test_a_part_of_a_move_is_denied_with_all_below_it_and_suggests_nothing() -> None:
+    policy = policy_of(view([FsRule("", **RW), FsRule("src/keep", read=True)]))  # type: ignore[arg-type]
+    place = FsTarget("/ws/src", "src", directory=True)
+    alone = decide_part_of_move(policy, place, "delete", tool="t")
+    whole = decide_part_of_move(policy, place, "delete", tree=True, tool="t")
+    assert (alone.decision, whole.decision, whole.suggestion) == (ALLOW, DENY, None)
+    asked = decide_part_of_move(policy, FsTarget("/ext/x", None), "create")
+    assert (asked.decision.word, asked.suggestion) == ("ask", None)
+
+
+def test_reading_a_directory_is_denied_where_a_rule_below_it_withholds() -> None:
+    policy = policy_of(view([FsRule("", read=True), FsRule("src/secret")]))
+    for path, directory, expected in (("src", True, DENY), ("src", False, ALLOW), ("doc", True, ALLOW)):
+        place = FsTarget(f"/ws/{path}", path, directory=directory)
+        assert decide_reading_all(policy, path, "t", place).decision is expected
+
+
+def test_a_denied_file_with_several_names_has_no_suggestion() -> None:
+    strict = policy_of(view([FsRule("", read=True)])).replace(strict_links=True)
+    asked = FileAction("update", "x", "t")
+    one, two = (decide(strict, asked, (FsTarget("/ws/x", "x", links=links),)) for links in (1, 2))
+    assert (one.decision, two.decision) == (DENY, DENY)
+    assert (one.suggestion is None, two.suggestion) == (False, None)
+    opened = policy_of(view([FsRule("", **RW)])).replace(strict_links=True)  # type: ignore[arg-type]
+    asks = decide(opened, asked, (FsTarget("/ws/x", "x", links=2),))
+    assert (asks.decision.word, asks.because[0].rule) == ("ask", "strict_links")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from byleave.core.access import COOPERATIVE, with_defaults
 from byleave.core.decision import ALLOW, DENY
-from byleave.core.fs_rules import CAPABILITIES, TOOL_CAPABILITIES, FsRule, FsTable, FsTarget, fold, fs_rule
+from byleave.core.fs_rules import CAPABILITIES, TOOL_CAPABILITIES, FsRule, FsTable, FsTarget, fold, fs_rule, is_under
 
 Answer = tuple[str, str]
 NAMES = ("a", "A", "b", "b.", "\u00e9", "e\u0301", "\u00c9")
@@ -384,3 +384,18 @@ def costs(size: int) -> list[int]:
 
 def test_an_answer_costs_the_same_however_many_rules_there_are() -> None:
     assert costs(4) == costs(4000)
+
+
+def test_a_deny_inside_a_mount_holds_for_a_name_that_is_spelled_otherwise() -> None:
+    table = FsTable([mount("m", "/x", read=True), mount("m/secret", "/x/secret")])
+    named = [table.decide(FsTarget(f"/x/{name}", None, door=f"m/{name}"), "read") for name in ("SECRET/f", "other")]
+    assert [(answer.decision, answer.code) for answer in named] == [(DENY, "denied"), (ALLOW, "ok")]
+    assert named[0].rule == table.rules[1]
+
+
+def test_a_place_lies_below_no_target_that_was_not_approved() -> None:
+    assert not is_under("/x", None)
+    assert [is_under(path, "/x") for path in ("/x", "/x/y", "/xy")] == [True, True, False]
+    assert is_under("/x", "/")
+    dropped = FsRule("m", external=True, read=True)  # nothing was approved for it
+    assert FsTable([dropped]).decide(FsTarget("/x/f", None, door="m/f"), "read").decision is DENY

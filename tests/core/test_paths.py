@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byleave.core.fs_rules import RefusedPath
-from byleave.core.paths import collapse, is_absolute, refuse_input, refuse_name
+from byleave.core.paths import collapse, is_absolute, names_process_link, refuse_input, refuse_name
 
 names = st.sampled_from(["a", "b", ".", "..", "", "...", ".a", "a.", "..a"])
 relative = st.lists(names, max_size=8).map("/".join).filter(lambda text: not text.startswith("/"))
@@ -80,3 +80,26 @@ def test_a_name_nobody_should_trust_is_refused_with_its_reason(why: str, text: s
 )
 def test_an_odd_but_honest_name_is_a_name(text: str) -> None:
     assert refuse_name(text) is None
+
+
+PROCESS_LINKS = {
+    "/proc/self/cwd": True,
+    "/proc/self/task/12/cwd/x": True,
+    "/proc/7/task/7/fd/3": True,
+    "/proc/7/task/7/task/8/root": True,
+    "/proc/7/task": False,
+    "/proc/7/task/7": False,
+    "/proc/7/task/7/status": False,
+    "/proc/7/fd": False,
+    "/proc/thread-self/status": True,
+    "/proc/meminfo": False,
+    "/dev/fd/3": True,
+    "/dev/stdin": True,
+    "/dev/null": False,
+    "/home/proc/self/cwd": False,
+}
+
+
+@pytest.mark.parametrize("path", PROCESS_LINKS)
+def test_a_link_of_a_process_or_of_its_thread_is_known_by_its_name(path: str) -> None:
+    assert names_process_link(path) is PROCESS_LINKS[path]

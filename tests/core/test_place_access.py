@@ -137,3 +137,13 @@ def test_a_place_that_becomes_protected_is_not_answered_as_before() -> None:
     later = policy.replace(protected=Protected([Protection("x", "x", final=True)]))
     assert not PlaceAccess(later, "t", None).gives("update", target)
     assert PlaceAccess(policy, "t", None).gives("update", target)
+
+
+def test_a_policy_remembers_only_what_it_answered() -> None:
+    policy = WORKSPACE.compile_tree({"tools": {"t": {"source": "local", "access": {"fs": [{"path": "."}]}}}}).compiled
+    known = policy.policy.known
+    assert known is not None
+    assert not known
+    place = FsTarget(f"{ROOT}/src", "src")
+    assert not PlaceAccess(policy.policy, "t", None).gives("read", place)
+    assert known

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byleave.core.fs_rules import FsTarget
-from byleave.core.protected import PROTECTED, Protected, Protection, builtin_places, resolved_places
+from byleave.core.protected import (
+    PROTECTED,
+    Protected,
+    Protection,
+    builtin_places,
+    leads_on,
+    next_steps,
+    resolved_places,
+)
 from byleave.core.protected_names import GUARDED, GUARDED_ELSEWHERE
 from byleave.workspace.resolve import Root
 from stage import Stage
@@ -164,3 +172,15 @@ def test_touching_more_never_protects_less(path: str, directory: bool) -> None: 
     target = inside(path, directory=directory)
     alone, tree = BUILT_IN.of(target, subtree=False), BUILT_IN.of(target, subtree=True)
     assert alone is None or (tree is not None and tree.final >= alone.final)
+
+
+def test_byleaves_own_places_are_listed_by_their_absolute_paths() -> None:
+    listed = {place.path: place.final for place in BUILT_IN.outside()}
+    assert listed == {"/home/u/.config/byleave": True, "/home/u/.claude/settings.json": True}
+
+
+def test_a_name_leads_on_where_a_protected_place_may_lie_below_it() -> None:
+    assert leads_on(next_steps((), ".git"))
+    assert leads_on(next_steps(next_steps((), ".git"), "modules"))
+    assert not leads_on(next_steps(next_steps((), ".git"), "hooks"))
+    assert not leads_on(next_steps((), "src"))

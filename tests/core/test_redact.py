@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from byleave.core.redact import PLAIN as HARMLESS
-from byleave.core.redact import REDACTED, Redactor
+from byleave.core.redact import REDACTED, Redactor, SecretFilter
 from byleave.guard.warnings import mask_for
 from byleave.policy.load import compile_policy
 
@@ -193,3 +193,31 @@ def test_of_values_that_overlap_no_rest_is_left() -> None:
     mask = Redactor(["abcdefgh", "efghijkl"])
     assert mask.values("x abcdefghijkl y") == "x [REDACTED] y"
     assert Redactor(["abab"]).values("abababab!abab") == "[REDACTED]![REDACTED]"
+
+
+def test_before_a_value_is_given_away_nothing_is_hidden() -> None:
+    scrub = SecretFilter()
+    assert (scrub.text("hunter2"), scrub.data(b"hunter2\xff"), scrub.forms) == ("hunter2", b"hunter2\xff", ())
+    assert scrub.tree({"a": ["hunter2"]}) == {"a": ["hunter2"]}
+
+
+def test_what_was_given_away_is_hidden_in_bytes_and_trees() -> None:
+    scrub = SecretFilter()
+    scrub.uses("hunter2")
+    forms = scrub.forms
+    scrub.uses("hunter2")  # once more
+    assert scrub.forms == forms
+    assert scrub.data(b"\xff hunter2") == b"\xff " + REDACTED.encode()
+    assert scrub.tree({"a": ["hunter2", 1]}) == {"a": [REDACTED, 1]}
+
+
+def test_a_short_value_is_not_looked_for_in_what_encodes_it_in_few_letters() -> None:
+    scrub = SecretFilter()
+    scrub.uses("a1b2")
+    text = base64.b64encode(b"?a1b2").decode()
+    assert scrub.text(f"{b'a1b2'.hex()} {text}") == f"{REDACTED} {text}"
+
+
+def test_nothing_under_a_secret_name_is_hidden_where_there_is_nothing() -> None:
+    tree = {"password": None, "token": {"set": True, "text": "", "text2": "x"}}
+    assert Redactor().tree(tree) == {"password": None, "token": {"set": True, "text": "", "text2": REDACTED}}

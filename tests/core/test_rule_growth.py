@@ -114,3 +114,13 @@ def test_only_rules_that_can_match_are_asked(tmp_path: Any) -> None:
                 table.decide(MatchContext("fetch", url=target_of("https://host5.example/")))
         asked.append(seen)
     assert asked == [2, 2]
+
+
+def test_a_rule_is_found_under_the_name_that_its_link_leads_to(tmp_path: Any) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    others: list[dict[str, Any]] = [{"deny": {"path": f"area{number}/**"}} for number in range(20)]
+    (table,) = tables([{"ask": {"path": "link/x"}}, *others, {"allow": {"path": "**"}}], str(tmp_path))
+    for path, expected in (("real/x", "ask"), ("real/y", "allow"), ("area7/y", "deny")):
+        subject = MatchContext("read", op="read", file=FsTarget(f"{tmp_path}/{path}", path))
+        assert str(table.decide(subject).decision) == expected

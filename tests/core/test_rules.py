@@ -548,3 +548,16 @@ def test_alternatives_of_several_kinds_all_count(tmp_path: Path) -> None:
         {"kind": "read", "path": "notes"},
     ]
     assert [policy.decide(action).decision.word for action in actions] == ["deny", "deny", "deny", "allow"]
+
+
+KEPT = {
+    "a path rule that names it": ([{"allow": {"path": ".git/config", "ops": ["update", "create"]}}], "allow"),
+    "a rule that spells the command": ([{"allow": {"command": "cp", "args": ["a", ".git/config"]}}], "allow"),
+    "a path rule for all around it": ([{"allow": {"path": "**"}}], "ask"),
+    "an open rule for the command": ([{"allow": {"command": "cp", "args": ["a", "**"]}}], "ask"),
+}
+
+
+@pytest.mark.parametrize(("rules", "decision"), KEPT.values(), ids=KEPT.keys())
+def test_a_protected_place_is_written_where_a_rule_names_it(rules: Rules, decision: str, root: Path) -> None:
+    assert ask(root, [*rules, {"allow": {"command": "cp"}}], "cp a .git/config").decision.word == decision

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from byleave import compile_policy
+from byleave.core.closed_places import ClosedPlaces, Covered
+from byleave.core.fs_rules import FsTarget
+from byleave.core.search import SearchedFiles, decide_selected
 from byleave.core.selection import Selection
 from byleave.policy.live_policy import LivePolicy
 from byleave.translate.call import ToolCall, Where
@@ -260,3 +263,41 @@ MAY_SELECT = [
 @pytest.mark.parametrize(("glob", "path", "expected"), MAY_SELECT)
 def test_a_pattern_selects_what_some_tool_may_take_it_for(glob: str, path: str, expected: bool) -> None:  # noqa: FBT001 -- a column of the table
     assert Selection(glob).may_select(path) is expected
+
+
+EXAMPLES = [
+    ("*.py", True),
+    ("a{1,2}/x", True),
+    ("!*.py", False),
+    ("{a", False),
+    ("a}b", False),
+    ("{a,b{1..3}}", False),
+    ("../x", False),
+    ("]a[", False),
+    ("{a,b}{c", False),
+]
+
+
+@pytest.mark.parametrize(("glob", "clear"), EXAMPLES)
+def test_only_a_clear_pattern_has_examples_that_stand_for_all_that_it_selects(*, glob: str, clear: bool) -> None:
+    assert (Selection(glob).examples() is not None) is clear
+
+
+@pytest.mark.parametrize(("glob", "selected"), [("a{1,2}{3,}", ("a13", "a1", "a23", "a2")), ("x{y,z{1,2}}", ("xz2",))])
+def test_braces_beside_and_inside_braces_select_every_alternative(glob: str, selected: tuple[str, ...]) -> None:
+    selection = Selection(glob)
+    assert [selection.may_select(name) for name in (*selected, "other")] == [*[True] * len(selected), False]
+
+
+def test_a_closed_pattern_with_a_class_of_characters_may_be_any_ending() -> None:
+    assert Selection("*.py").may_end_like("*.p[ey]m")
+
+
+def test_a_search_through_more_files_than_can_be_looked_at_asks(root: Path) -> None:
+    policy = policy_at(root).compiled.policy
+    closed = ClosedPlaces(policy, "read", root=str(root))
+    looked = SearchedFiles(closed, Selection("*.py"), Covered((), complete=False))
+    verdict = decide_selected(looked, FsTarget(str(root), "", directory=True), "searching")
+    assert verdict is not None
+    assert (verdict.decision.word, "too many files to look through" in verdict.reason) == ("ask", True)
+    assert [ref.rule for ref in verdict.because] == [rule.ref.rule for rule in closed.rules]

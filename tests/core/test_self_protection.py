@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.core.self_protection import GUARDED_COMMANDS, changes_trust, is_door
+from byleave.core.self_protection import (
+    GUARDED_COMMANDS,
+    changes_trust,
+    holds_in_sandbox,
+    is_door,
+    outside_command,
+    runs_outside,
+)
 
 GUARDED = """
 byleave trust
@@ -194,3 +201,53 @@ DOORS = [
 @pytest.mark.parametrize(("line", "door"), DOORS)
 def test_a_door_is_byleave_itself_and_no_script_that_mentions_it(*, line: str, door: bool) -> None:
     assert is_door(shlex.split(line)) is door
+
+
+HOLDING = [
+    ("byleave run -- ls", True),
+    ("byleave call t", True),
+    ("python -m byleave mcp --stdio", True),
+    ("byleave acp --sandbox -- agent", True),
+    ("/lib/front-x86_64 /usr/bin/python3 -P -m byleave run -- ls", True),
+    ("/venv/bin/python3.11 -I -S /lib/byleave/service/__main__.py --directory /tmp/b --key k", True),
+    ("byleave acp -- agent", False),
+    ("byleave check command ls", False),
+    ("bash -c 'byleave run -- ls'", False),
+    ("make run", False),
+]
+
+
+@pytest.mark.parametrize(("line", "holds"), HOLDING)
+def test_what_starts_programs_in_a_sandbox_is_byleave_itself(*, line: str, holds: bool) -> None:
+    assert holds_in_sandbox(shlex.split(line)) is holds
+
+
+OUTSIDE: list[tuple[list[str | None], tuple[str, ...] | None]] = [
+    (["byleave", "outside", "--", "ls", "x"], ("ls", "x")),
+    (["/venv/bin/byleave", "outside", "--", "ls"], ("ls",)),
+    (["python3", "-I", "-m", "byleave", "outside", "--", "ls"], ("ls",)),
+    (["python3", "-Im", "byleave", "outside", "--", "ls"], ("ls",)),
+    (["byleave", "outside", "--", "ls", None], None),
+    (["byleave", "outside", "--", ""], None),
+    (["byleave", "outside", "ls"], None),
+    (["make", "outside", "--", "ls"], None),
+    (["python3", "tool.py", "outside", "--", "ls"], None),
+    (["python3", "-c", "byleave", "outside", "--", "ls"], None),
+    (["python3", "-m", "pip", "outside", "--", "ls"], None),
+    (["python3", "-m"], None),
+    (["python3"], None),
+    ([None], None),
+    ([], None),
+]
+
+
+@pytest.mark.parametrize(("argv", "command"), OUTSIDE)
+def test_only_the_plain_form_asks_for_a_command_outside(
+    argv: list[str | None], command: tuple[str, ...] | None
+) -> None:
+    assert outside_command(argv) == command
+
+
+@pytest.mark.parametrize("line", ["byleave", "byleave -q --json", "byleave --root x", "env byleave -q; ls"])
+def test_byleave_without_a_command_starts_nothing_outside(line: str) -> None:
+    assert not runs_outside(shlex.split(line))

@@ -284,3 +284,37 @@ def test_any_text_is_spelled_so_that_toml_reads_it_back(key: str, text: str) -> 
     line = f"{toml_key(key)} = {toml_string(text)}"
     assert tomllib.loads(line) == {key: text}
     assert line.isprintable()
+
+
+UNSPOKEN: list[tuple[str, Tree, Tree]] = [
+    ("a name that is no text", {"fs": [{"path": "src", "read": True}]}, {"kind": "read", "path": "\udcff"}),
+    (
+        "a name with a secret",
+        {"fs": [{"path": "src", "read": True}]},
+        {"kind": "read", "path": "ghp_0123456789abcdefghijABCDEFGHIJ012345"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("declared", "asked"), [row[1:] for row in UNSPOKEN], ids=[row[0] for row in UNSPOKEN])
+def test_a_rule_that_toml_cannot_say_or_that_shows_a_secret_is_not_suggested(
+    declared: Tree, asked: Tree, scene: Stage
+) -> None:
+    tree = {"tools": {"t": {"source": "local", "runtime": "stdio", "access": declared}}}
+    verdict = compiled(scene, tree).decide({**asked, "tool": "t"})
+    assert (verdict.decision.word, verdict.suggestion) == ("deny", None)
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("https://h.example:8443/a", ["port = 8443"]),
+        ("https://h.example/a", ["port = 443"]),
+        ("git://h.example/a", []),  # nobody says which port that is
+    ],
+)
+def test_a_rule_for_an_address_names_its_port_where_it_is_known(url: str, port: list[str], scene: Stage) -> None:
+    tree = {"tools": {"t": {"source": "local", "access": {"net": [{"host": "x.example", "allow": True}]}}}}
+    suggestion = compiled(scene, tree).decide({"kind": "url", "url": url, "tool": "t"}).suggestion or ""
+    assert 'host = "h.example"' in suggestion
+    assert [line for line in suggestion.splitlines() if line.startswith("port")] == port

@@ -73,3 +73,18 @@ def test_what_byleave_decides_by_itself_is_told_from_what_rules_do_not_name() ->
     assert (is_silence(own), built_in_decision(own)) == (False, ASK)
     denied = Verdict(DENY, "no", "denied", (REF,))
     assert (is_silence(denied), built_in_decision(denied)) == (False, None)
+
+
+def test_the_parts_of_a_line_stand_in_columns_and_a_long_one_is_cut() -> None:
+    parts = (
+        PartVerdict("ls", ALLOW, "the rule `allow ls` matches it", REF),
+        PartVerdict("r" * 60, ASK, "no rule", REF),
+    )
+    lines = explain(Verdict(ASK, "it asks", "no_match", (REF,), parts=parts)).splitlines()
+    assert lines[1] == f"  allow  {'ls':<48}  the rule `allow ls` matches it"
+    assert lines[2] == f"  ask    {'r' * 45}...  no rule"
+    assert explain(Verdict(ASK, "it asks", "no_match", (REF,), parts=parts[:1])).splitlines()[1].startswith("  because")
+
+
+def test_a_decision_is_shown_by_its_name() -> None:
+    assert (repr(DENY), str(DENY)) == ("Decision.DENY", "deny")

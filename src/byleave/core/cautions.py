@@ -167,8 +167,9 @@ def can_destroy(program: str) -> bool:
 
 
 def _mentions(table: Table, program: str) -> bool:
-    inner = [*table.get("any", ()), *table.get("all", ())]
-    return program in _listed(table.get("command", ())) or any(_mentions(each, program) for each in inner)
+    return program in _listed(table.get("command", ())) or any(
+        _mentions(each, program) for each in table.get("any", ())
+    )
 
 
 def _may_be(table: Table, words: Sequence[str]) -> bool:
@@ -179,8 +180,6 @@ def _may_be(table: Table, words: Sequence[str]) -> bool:
 def _has_all(table: Table, program: str, behind: Sequence[str]) -> bool:
     if "any" in table:
         return any(_has_all(each, program, behind) for each in table["any"])
-    if "all" in table:
-        return all(_has_all(each, program, behind) for each in table["all"] if "not" not in each)
     named = table["command"]  # most tables are about another program, and each command is held against all of them
     if program != named if isinstance(named, str) else program not in named:
         return False

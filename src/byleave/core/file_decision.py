@@ -188,13 +188,11 @@ def _ruled(policy: CompiledPolicy, place: FsTarget, touch: _Touch, *, silent: bo
 def _by_rules_alone(policy: CompiledPolicy, place: FsTarget, touch: _Touch, protection: Protection | None) -> Verdict:
     """No tool was named, so only `rules` answer; a protected place asks unless a rule names it."""
     ruled = _ruled(policy, place, touch, silent=False)
-    if ruled is None:
+    if ruled is None or ruled.because[0] == NO_RULE:
         return _unclaimed(place, touch, protection)
     if ruled.decision is ALLOW and protection is not None and not _named_by_rules(policy, place, touch, protection):
         asked = _unclaimed(place, touch, protection)
         return asked.replace(because=(*asked.because, *ruled.because))
-    if ruled.because[0] == NO_RULE:
-        return _unclaimed(place, touch, protection)
     return ruled.replace(canonical=place.canonical)
 
 

@@ -237,16 +237,16 @@ class _PathTree:
     def best(self, keys: tuple[Key, ...], path: Segments) -> Ranked:
         """Return the most specific rule on the way down `path`; of equals the last one written."""
         node, winner = 0, UNRANKED
-        for segment in (*path, None):  # None leads nowhere: the last node is looked at, then the walk ends
+        segments = iter(path)
+        while True:
             for scheme, port in keys:
                 found = self.ranked.get((node, scheme, port))
                 if found is not None and found[0] > winner[0]:
                     winner = found
-            following = self.steps.get((node, segment))
+            following = self.steps.get((node, next(segments, None)))  # behind the last segment, None leads nowhere
             if following is None:
-                break
+                return winner
             node = following
-        return winner
 
 
 def _keys(target: Target) -> tuple[Key, ...]:

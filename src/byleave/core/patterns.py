@@ -250,16 +250,6 @@ class NameIndex(Generic[Value]):
         self._ends: dict[int, dict[str, dict[str, tuple[Callable[[str], bool] | None, Value]]]] = {}
         self._rest: dict[str, tuple[Callable[[str], bool] | None, Value]] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._exact or self._starts or self._ends or self._rest)
-
-    def get(self, pattern: str) -> Value | None:
-        """Return the value of exactly this pattern."""
-        if is_literal(pattern):
-            return self._exact.get(pattern)
-        found = self._file(pattern).get(pattern)
-        return None if found is None else found[1]
-
     def add(self, pattern: str, value: Value) -> Value:
         """File a value under a pattern; return the one that is there now."""
         if is_literal(pattern):
