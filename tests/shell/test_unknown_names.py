@@ -167,3 +167,44 @@ def test_the_reason_names_the_rule_that_may_be_meant(tmp_path: Path) -> None:
     policy = Workspace(str(tmp_path)).compile_tree({"rules": [{"deny": DENY}, ANYTHING]})
     verdict = policy.decide({"kind": "command", "command": "$CMD src"})
     assert verdict.reason == '"$CMD src" needs your approval: it may be what the rule `deny rm -rf` is about'
+
+
+# Each reads `.env` if the words known only at run time are chosen for it.
+SEVERAL = [
+    "grep $X y",
+    "grep {.,$X} y",
+    'grep {.,"$X"} y',
+    "grep {-f,$X} y",
+    "grep {.,$(echo .env)}",
+    'grep "$@"',
+    "jq $X",
+    "jq --arg a $X . y",
+    "ack $X",
+    "head -n $X",
+    "cut -d $X -f1 y",
+    "grep -A $X y z",
+    "grep -e $X",
+    "head -n $(wc -l < y) y",
+    "IFS=3; head -n $((132)) y",
+]
+ONE = [
+    'grep "$X" y',
+    'jq --arg a "$X" . y',
+    'head -n "$X" y',
+    "head -n $((1 + 2)) y",
+    "N=5; ((N++)); head -n $N y",
+    "N=$(wc -l < y); head -n $N y",
+    "head -n $# y",
+    "for name in a b; do grep $name y; done",
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "decision"), [*[(line, "ask") for line in SEVERAL], *[(line, "allow") for line in ONE]]
+)
+def test_a_word_that_may_become_several_may_name_a_file_wherever_it_stands(
+    line: str, decision: str, tmp_path: Path
+) -> None:
+    rules = [{"deny": {"path": ".env"}}, {"allow": {"command": ["grep", "jq", "ack", "head", "cut", "echo", "wc"]}}]
+    policy = Workspace(str(tmp_path)).compile_tree({"rules": rules})
+    assert policy.decide({"kind": "command", "command": line}).decision.word == decision

@@ -407,6 +407,16 @@ class Walker:
             return lost, lost
         return unwrap(self, call.words[0].text, call)
 
+    def _listed(self, word: Word, state: ShellState) -> Word:
+        """Return a word as it is listed: without what it does, with what it may become."""
+        forms = forms_of(word, state.values) if word.text is None else ()
+        prefix = word.prefix
+        if not prefix and forms and all(_is_rooted(form) for form in forms):
+            prefix = "/"  # it starts at the home directory or at this one: no option
+        left = () if forms else word.pieces
+        splits = word.splits and not _ends_in_number(word) and (self.odd or not _is_one_number(word, state))
+        return word.replace(effects=(), number=None, pieces=left, forms=forms, prefix=prefix, splits=splits)
+
     def plain(self, call: CommandCall) -> Flow:
         """List a command that wraps nothing, and follow it if it is a builtin."""
         checker = CHECKERS.get(call.words[0].text or "") if self.frame.inside else None
@@ -438,7 +448,9 @@ class Walker:
         cwd = places[0] if places is not None and len(places) == 1 else None
         if cwd == "." and self.start == ".":
             cwd = None
-        kept = tuple([word if word.text is not None and not word.effects else _listed(word, state) for word in words])
+        kept = tuple(
+            [word if word.text is not None and not word.effects else self._listed(word, state) for word in words]
+        )
         self.commands.append(
             Command(
                 kept,
@@ -570,15 +582,10 @@ class Walker:
         self.tainted.add(name)
 
 
-def _listed(word: Word, state: ShellState) -> Word:
-    """Return a word as it is listed: without what it does, with what it may become."""
-    forms = forms_of(word, state.values) if word.text is None else ()
-    prefix = word.prefix
-    if not prefix and forms and all(_is_rooted(form) for form in forms):
-        prefix = "/"  # it starts at the home directory or at this one: no option
-    left = () if forms else word.pieces
-    splits = word.splits and not _ends_in_number(word)
-    return word.replace(effects=(), number=None, pieces=left, forms=forms, prefix=prefix, splits=splits)
+def _is_one_number(word: Word, state: ShellState) -> bool:
+    """Whether a word is a number known only at run time, which no usual shell splits: `$#`, `$((n + 1))`, `$n`."""
+    number = word.number
+    return number is True or (isinstance(number, str) and number in state.numeric)
 
 
 def _ends_in_number(word: Word) -> bool:

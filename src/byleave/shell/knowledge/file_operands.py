@@ -254,11 +254,18 @@ class NamedFiles:
         for number, word in enumerate(words):
             made = self.role(word, roles[min(number, len(roles) - 1)], tree=walks)
             yield from [_of_kinds(named, kinds, skips) for named in made] if kinds else made
+            if may_be_several(word):
+                yield from self._unexpected(roles[number + 1 :])
         if walks and entry.get("here") and len(words) < len(roles):
             for op in OPS[roles[-1]]:
                 yield PossibleFile(".", op, tree=True, kinds=kinds, skips=skips)
         if entry.get("whole") and self.has("whole"):
             yield from [PossibleFile(":/", op, tree=True) for op in OPS[roles[-1]]]
+
+    def _unexpected(self, roles: Sequence[str]) -> Iterator[PossibleFile]:
+        """Yield operands behind the one that a word known only at run time was expected to be."""
+        for role in dict.fromkeys(roles):
+            yield from [PossibleFile(None, op) for op in OPS.get(role, ())]
 
     def role(self, word: Word, role: str, *, tree: bool = False) -> Iterator[PossibleFile]:
         """Yield what a word is in a role."""
@@ -294,6 +301,8 @@ class NamedFiles:
             else:
                 word = item.value if isinstance(item.value, Word) else Word(item.value, item.value)
                 yield from self.option_value(word, role)
+                if may_be_several(word):
+                    yield from self._unexpected(self._entry.get("operands", ()))
         yield from self._half_known(known)
 
     def _without_value(self, item: GivenOption, known: Mapping[str, str]) -> Iterator[PossibleFile]:
@@ -374,6 +383,11 @@ def is_process(word: Word) -> bool:
 def is_below(word: Word) -> bool:
     """Whether a word stands for everything that was found below it."""
     return word.text is not None and any(piece.kind == "below" for form in word.forms for piece in form)
+
+
+def may_be_several(word: Word) -> bool:
+    """Whether a word known only at run time may become several, of which only the first is the expected one."""
+    return word.text is None and word.many and not word.forms
 
 
 def is_given(name: str, given: Sequence[GivenOption], words: Sequence[Word]) -> bool:

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from byleave.shell.knowledge.file_operands import NamedFiles, find_roots, is_given, is_process, loose
+from byleave.shell.knowledge.file_operands import (
+    NamedFiles,
+    find_roots,
+    is_given,
+    is_process,
+    loose,
+    may_be_several,
+)
 from byleave.shell.knowledge.possible_files import (
     DELETE,
     READ,
@@ -188,6 +195,7 @@ def _jq(names: NamedFiles) -> Iterator[PossibleFile]:
     words = list(names.command.words[1:])
     rest: list[Word] = []
     filtered = names_given(names, "-f", "--from-file")
+    values = False  # whether the operands are values instead of files; options are still options
     index = 0
     while index < len(words):
         text = words[index].text or ""
@@ -201,14 +209,15 @@ def _jq(names: NamedFiles) -> Iterator[PossibleFile]:
         elif text in ("-f", "--from-file"):
             yield from [PossibleFile(word.text, READ) for word in words[index + 1 : index + 2]]
             index += 2
-        elif text in ("--args", "--jsonargs"):
-            break
         else:
-            if not text.startswith("-") or text == "-":
+            values = values or text in ("--args", "--jsonargs")
+            if (not text.startswith("-") or text == "-") and not (values and rest):
                 rest.append(words[index])
             index += 1
     for word in rest if filtered else rest[1:]:
         yield from names.role(word, "read")
+    if any(may_be_several(word) for word in words):
+        yield PossibleFile(None, READ)
 
 
 def _yq(names: NamedFiles) -> Iterator[PossibleFile]:
