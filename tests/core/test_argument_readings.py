@@ -383,7 +383,7 @@ def test_the_schema_is_no_part_of_what_is_done() -> None:
     assert parse_action({**action_tree(call), "schema": {}}) == CallAction("s", "t", {"v": 1}, "a")
 
 
-@pytest.mark.parametrize("reference", [7, "#anchor", "other.json#/x", "https://h.example/s"])
+@pytest.mark.parametrize("reference", [7, "#anchor", "other.json#/x", "https://h.example/s", "#/$defs/x", "#/type/x"])
 def test_a_reference_that_leads_elsewhere_says_nothing(reference: Any) -> None:
     schema = InputSchema(schema_of(v={"$ref": reference}))
     assert schema.problem({"v": [1]}) is None

@@ -275,6 +275,8 @@ EXAMPLES = [
     ("../x", False),
     ("]a[", False),
     ("{a,b}{c", False),
+    ("{a,b}" * 6, True),
+    ("{a,b}" * 7, False),
 ]
 
 

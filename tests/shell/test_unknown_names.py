@@ -208,3 +208,32 @@ def test_a_word_that_may_become_several_may_name_a_file_wherever_it_stands(
     rules = [{"deny": {"path": ".env"}}, {"allow": {"command": ["grep", "jq", "ack", "head", "cut", "echo", "wc"]}}]
     policy = Workspace(str(tmp_path)).compile_tree({"rules": rules})
     assert policy.decide({"kind": "command", "command": line}).decision.word == decision
+
+
+# What a variable holds where lines go on, and what follows from that for the file that is read.
+VALUES = {
+    "D=src; cd $D; cat x": "allow",
+    "D=src; cd $D; cd deep; cat k": "deny",
+    "D=src; cd $D; cd ..; cat .env": "deny",
+    "if true; then x=a; else x=.env; fi; cat $x": "deny",
+    "if true; then x=a; else x=y; fi; cat $x": "allow",
+    "f() { x=.env; }; x=a; f; cat $x": "ask",
+    "X='b .env'; cat {a,$X}": "ask",
+    "X='.en\\*'; cat $X": "ask",
+    "cat {1..3}": "ask",
+    "cat ~-/.env": "ask",
+    "f() { cat; }; f < .env": "deny",
+    "exit && cat .env || true": "deny",
+    "find -files0-from list -exec cat {} \\;": "ask",
+    "xargs -i cat .env": "deny",
+    "fd a -x cat .env": "deny",
+}
+
+
+@pytest.mark.parametrize("line", VALUES)
+def test_a_file_is_known_by_what_the_line_itself_makes_of_its_name(line: str, tmp_path: Path) -> None:
+    (tmp_path / "src/deep").mkdir(parents=True)
+    names = ["cat", "cd", "find", "xargs", "fd", "true", "exit"]
+    rules = [{"deny": {"path": [".env", "src/deep/k"]}}, {"allow": {"command": names, "options": "any"}}]
+    policy = Workspace(str(tmp_path)).compile_tree({"rules": rules})
+    assert policy.decide({"kind": "command", "command": line}).decision.word == VALUES[line]

@@ -43,6 +43,9 @@ INPUTS: dict[str, tuple[str, dict[Any, Any]]] = {
     "a script in quotes": ("execute", {"command": ["'rm -rf /; ls'", "x"]}),
     "a script in quotes for a shell": ("execute", {"command": ["bash", "-lc", "'rm -rf x; ls'"]}),
     "an environment that is a text": ("execute", {"command": "ls", "env": "PATH=x"}),
+    "an environment of two shapes": ("execute", {"command": "ls", "env": ["A=1", {"name": "B", "value": "2"}]}),
+    "something typed into it under another name": ("execute", {"command": "ls", "input": "y"}),
+    "very many files, each an object": ("read", {"paths": [{"path": name} for name in MANY]}),
     "another user": ("execute", {"command": "ls", "run_as": "root"}),
     "another user's rights as such": ("execute", {"command": "ls", "privileged": True}),
     "a script that is a number": ("execute", {"command": "ls", "script": 7}),
@@ -170,6 +173,17 @@ def test_a_call_amounts_to_no_more_actions_than_can_be_looked_at() -> None:
     for raw in ({"command": "delete", "paths": MANY[:1000]}, {"paths": MANY[:1000], "commands": ["a", "b", "c"]}):
         actions, understood = found_in("edit", raw)
         assert (len(actions), understood) == (1000, False)
+
+
+def test_a_search_is_no_more_actions_than_can_be_looked_at() -> None:
+    actions, understood = found_in("search", {"paths": MANY[:600], "globs": ["*.a", "*.b"]})
+    assert (len(actions), understood) == (1000, False)
+
+
+def test_a_tool_that_nobody_knows_and_that_names_changes_is_both() -> None:
+    raw = {"patch": "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"}
+    assert found_in(None, raw, tool="builder") == ([{"kind": "other", "name": "builder"}, UPDATE_A], True)
+    assert found_in(None, raw, tool="apply_patch") == ([UPDATE_A], True)
 
 
 def test_no_more_doubts_are_kept_than_can_be_looked_at() -> None:

@@ -85,10 +85,7 @@ def _without_braces(text: str) -> list[str] | None:
             end = each.find("}")
             start = each.rfind("{", 0, end)
             if end < 0 or start < 0 or ".." in each[start:end]:
-                if "{" in each or "}" in each:
-                    return None
-                following.append(each)
-                continue
+                return None
             following += [each[:start] + choice + each[end + 1 :] for choice in each[start + 1 : end].split(",")]
         if len(following) > _MOST_ALTERNATIVES:
             return None

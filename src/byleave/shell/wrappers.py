@@ -192,10 +192,7 @@ def _any_replaced(word: Word, marks: tuple[str, ...]) -> Word:
 
 def run_xargs(wrapped: WrappedCommand) -> Flow:
     """`xargs command`: words from its input are added, or put in place of the mark of -I."""
-    table = wrapped.walker.programs.table("xargs")
-    if table is None:
-        return wrapped.plain()
-    found = scan_words(wrapped.words, table)
+    found = scan_words(wrapped.words, wrapped.walker.programs.table("xargs"))
     child, _ = child_words(wrapped, found, {})
     marks = [option.value for option in found.given if option.name in ("-I", "-i")]
     if not child:
@@ -214,10 +211,8 @@ def run_xargs(wrapped: WrappedCommand) -> Flow:
 
 def run_parallel(wrapped: WrappedCommand) -> Flow:
     """`parallel command ::: words`: the command goes through a shell, so its words must be plain."""
-    table = wrapped.walker.programs.table("parallel")
-    if table is None:
-        return wrapped.plain()
-    child, _ = child_words(wrapped, scan_words(wrapped.words, table), {})
+    found = scan_words(wrapped.words, wrapped.walker.programs.table("parallel"))
+    child, _ = child_words(wrapped, found, {})
     stops = [index for index, word in enumerate(child) if (word.text or "").startswith(":::")]
     child = child[: stops[0]] if stops else child
     if not child:

@@ -90,6 +90,7 @@ SHELL_VARIABLES = frozenset(
         "PROMPT_COMMAND",
         "PS0",
         "EXECIGNORE",
+        "GLOBIGNORE",  # with it `*` means names that begin with a dot as well
         "FUNCNEST",
         "BASH_LOADABLES_PATH",
         "cdpath",
