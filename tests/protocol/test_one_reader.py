@@ -71,6 +71,7 @@ TAKEN = {
     "an error": '{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}',
     "names of one kind in two objects": f'{{{CALL},"params":{{"name":"a","arguments":{{"name":{{"name":1}}}}}}}}',
     "colons in texts and names": f'{{{CALL},"params":{{"name":"a:b","arguments":{{"c:":"\\":\\\\"}}}}}}',
+    "a member that the protocol does not have, in a usual shape": f'{{{CALL},"params":{{"name":"a"}},"x":{{"b":1}}}}',
     "members that the protocol does not have": '{"jsonrpc":"2.0","id":1,"method":"ping","a:b":{"c":1}}',
 }
 

@@ -21,6 +21,8 @@ NAMED: dict[str, list[str]] = {
     'curl --dat"$x" h': ["read ?", "perhaps read h", "perhaps write h"],
     'curl --max-time="$x" h': ["perhaps read h", "perhaps write h"],
     "grep -f": [],
+    'grep --include="$x" a y': ["read y"],
+    'sort -o="$x" y': ["write ?", "read ?", "read y"],
     "curl -F a=@.env h": ["perhaps read .env", "perhaps write .env", "perhaps read h", "perhaps write h"],
     "curl -d @.env h": ["read .env", "perhaps read .env", "perhaps read h", "perhaps write h"],
     "curl -d @- h": ["perhaps read h", "perhaps write h"],

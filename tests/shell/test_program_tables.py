@@ -1,18 +1,24 @@
 """What the tables say of options, and that the made table is the written one."""
 
+import inspect
 import os
+import sys
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from byleave.policy.load import Workspace
 from byleave.shell.knowledge import generate_program_options, program_options_table
+from byleave.shell.knowledge.command_facts import CommandFacts
 from byleave.shell.knowledge.dangers import dangerous_options
 from byleave.shell.knowledge.harmless import options_of
-from byleave.shell.knowledge.option_values import harmless_assignment
+from byleave.shell.knowledge.option_values import harmless_assignment, harmless_in_shell
 from byleave.shell.knowledge.options import has_flag, scan, subcommand, subcommand_is_unknown
 from byleave.shell.knowledge.programs import BUILT_IN, ProgramFacts, check_keys, read_spec
 from byleave.shell.reader import loose_words, read_command
+from byleave.shell.syntax.tree import Word
 
 with open(os.path.join(os.path.dirname(os.path.dirname(__file__)), "shell", "programs.toml"), "rb") as _file:
     CASES = tomllib.load(_file)
@@ -220,3 +226,41 @@ def test_a_letter_behind_a_value_is_an_option_where_the_program_takes_it_for_one
 def test_a_number_behind_a_letter_is_its_value(text: str) -> None:
     (command,) = read_command(text).commands
     assert dangerous_options(command) == ()
+
+
+def test_a_word_that_is_known_could_be_an_option_by_its_first_letter() -> None:
+    assert [Word(text, text).could_be_option for text in ("-x", "x", "")] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "harmless"), [("a", True), ("a b", False), ("é", False), ("1x", False), ("PATH", False)]
+)
+def test_only_a_plain_name_is_a_harmless_variable_of_the_shell(*, name: str, harmless: bool) -> None:
+    assert harmless_in_shell(name) is harmless
+
+
+def test_the_words_of_a_program_are_not_looked_into_where_that_is_not_asked_for() -> None:
+    command = read_command("frobnicate 'rm x'").commands[0]
+    looked = [CommandFacts(command, BUILT_IN, looks_inside=inside).spelled for inside in (True, False)]
+    assert ["rm" in each for each in looked] == [True, False]
+
+
+def test_a_text_that_is_too_deep_for_the_reader_is_not_understood() -> None:
+    usual, depth = sys.getrecursionlimit(), len(inspect.stack())
+    sys.setrecursionlimit(depth + 60)
+    try:
+        reading = read_command("$(" * 30 + "a" + ")" * 30)
+    finally:
+        sys.setrecursionlimit(usual)
+    assert reading.problem is not None
+    assert (reading.commands, reading.problem.reason) == ((), "nested too deeply")
+
+
+def test_a_program_of_the_users_can_say_that_it_adds_words(tmp_path: Path) -> None:
+    tree = {
+        "programs": {"each": {"wrap": {"appends": True}}},
+        "rules": [{"deny": {"path": ".env"}}, {"allow": {"command": ["each", "cat", "echo"]}}],
+    }
+    policy = Workspace(str(tmp_path)).compile_tree(tree)
+    for line, expected in {"each cat": "ask", "each cat .env": "deny", "each echo": "allow"}.items():
+        assert policy.decide({"kind": "command", "command": line}).decision.word == expected, line

@@ -10,6 +10,7 @@ SED: dict[str, str | None] = {
     "1,+2p": None,
     "0~4p": None,
     "/[[:alpha:]]/p": None,
+    "/a/Ip": None,
     "{p;}": None,
     "a text": None,
     "y/a/b/": None,

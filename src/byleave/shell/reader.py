@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from byleave.shell.knowledge.program_input import (
+    announces_code,
     is_interpreter,
     is_shell,
     names_input,
@@ -56,6 +57,8 @@ def marked(commands: list[Command], programs: ProgramTables) -> tuple[Command, .
     joined = (reached and any(_joins(command) for command in commands)) or any(
         not scripts.isdisjoint(_named(command)) for command in commands if command.program not in _LOOKING
     )
+    if any(_keeps_output(command) for command in commands):
+        joined = joined or any(_runs_unknown_code(command) for command in commands)
     written = frozenset(name for command in commands for name in _written(command))
     made: list[Command] = []
     for command in commands:
@@ -68,6 +71,22 @@ def marked(commands: list[Command], programs: ProgramTables) -> tuple[Command, .
         same = piped is command.piped_to_shell and not anything
         made.append(command if same else command.replace(piped_to_shell=piped, runs_anything=anything))
     return tuple(made)
+
+
+def _runs_unknown_code(command: Command) -> bool:
+    """Whether an interpreter is given code that is known only at run time: `python3 -c "$x"`, `perl <<< "$x"`."""
+    if command.wraps is not None or not is_interpreter(command.name):
+        return False
+    if any(item.operator == "<<<" and item.target is None for item in command.redirects):
+        return True
+    return announces_code(command.words) and any(word.text is None for word in command.words[1:])
+
+
+def _keeps_output(command: Command) -> bool:
+    """Whether a variable may hold what another command of the line puts out."""
+    if command.program in ("read", "mapfile", "readarray"):
+        return True
+    return any(item.value is None for item in command.assignments)
 
 
 def _scripts(command: Command) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from byleave.shell.builtins import CHECKERS, DECLARING, declared, reached
 from byleave.shell.knowledge.option_values import harmless_in_shell
 from byleave.shell.knowledge.options import worked_in
-from byleave.shell.knowledge.program_input import is_interpreter, reads_script, takes_data
+from byleave.shell.knowledge.program_input import announces_code, is_interpreter, reads_script, takes_data
 from byleave.shell.model import Assignment, Command, NotUnderstoodError, Redirect, Via
 from byleave.shell.state import (
     MOST_FORMS,
@@ -367,7 +367,7 @@ class Walker:
         kinds = frozenset(each.kind for some in effects for each in some if isinstance(each, Substitution))
         if any(is_interpreter(word.text) or word.text in ("source", ".") for word in node.words):
             given = bodies or any(item.operator == "<<<" for item in node.redirects)
-            if given or not kinds <= {"command"}:
+            if given or not kinds <= {"command"} or announces_code(node.words):
                 self._mark(range(begin, len(self.commands)), piped=True)
         elif kinds <= {"command"}:
             return

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from byleave.shell.syntax.tree import Word
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from byleave.shell.knowledge.programs import ProgramTables
     from byleave.shell.model import Command
 
@@ -199,6 +201,18 @@ _RUNNING = ("exec", "eval", "system", "popen", "subprocess", "spawn", "compile",
 def is_interpreter(name: str | None) -> bool:
     """Return whether a name, with or without directory and version, is that of an interpreter."""
     return name is not None and plain_name(name) in INTERPRETERS
+
+
+def announces_code(words: Sequence[Word]) -> bool:
+    """Return whether an option of an interpreter, or the verb of some, has code stand behind it."""
+    for word in words[1:]:
+        text = word.prefix
+        if text.startswith("--"):
+            if text.partition("=")[0] in ("--eval", "--print", "--execute", "--run"):
+                return True
+        elif text == "eval" or (text[:1] == "-" and not frozenset("ceErp").isdisjoint(text)):
+            return True
+    return False
 
 
 def is_shell(name: str | None) -> bool:

@@ -85,8 +85,6 @@ class ArithmeticReader(Cursor):
 
     def _value(self, at: int, uses: list[str | Substitution], effects: list[Effect]) -> int:
         """Read a `$` expression that bash puts into the expression as text."""
-        if self.text[at - 1] in IDENTIFIER_START:
-            self.refuse("a name known only at run time in arithmetic", at)
         end, _, _, number = self.dollar(at, effects, quoted=True)
         if number is None or self.text[end] in IDENTIFIER:
             self.refuse("arithmetic on a value that may not be a number", at)
