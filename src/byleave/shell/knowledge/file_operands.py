@@ -259,7 +259,7 @@ class NamedFiles:
         if walks and entry.get("here") and len(words) < len(roles):
             for op in OPS[roles[-1]]:
                 yield PossibleFile(".", op, tree=True, kinds=kinds, skips=skips)
-        if entry.get("whole") and self.has("whole"):
+        if entry.get("whole") and self.has("whole") and not words:
             yield from [PossibleFile(":/", op, tree=True) for op in OPS[roles[-1]]]
 
     def _unexpected(self, roles: Sequence[str]) -> Iterator[PossibleFile]:

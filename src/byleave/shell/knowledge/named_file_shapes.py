@@ -28,6 +28,7 @@ from byleave.shell.knowledge.possible_files import (
 from byleave.shell.knowledge.programs import BUILT_IN
 from byleave.shell.knowledge.scripts import WRITES, sed_danger
 from byleave.shell.knowledge.transfers import (
+    below,
     clone,
     curl,
     is_remote,
@@ -280,8 +281,10 @@ def _find(names: NamedFiles) -> Iterator[PossibleFile]:
 
 
 def _repository(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`git init DIRECTORY`: without one, the working directory."""
+    """`git init DIRECTORY`: without one, the working directory. The hooks of a template are copied there."""
     texts = [word.text for word in names.words[:1]] or ["."]
+    if names.value("--template"):
+        yield from [PossibleFile(below(text, ".git/hooks/post-checkout"), WRITE) for text in texts]
     yield from [PossibleFile(text, WRITE, repository=True) for text in texts]
 
 

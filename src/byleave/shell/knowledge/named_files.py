@@ -17,7 +17,7 @@ from byleave.shell.knowledge.program_files import FILES, MOVES, MOVING_OPERANDS
 from byleave.shell.knowledge.programs import BUILT_IN, ProgramTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from byleave.shell.knowledge.options import Scan
     from byleave.shell.model import Command
@@ -41,7 +41,7 @@ def named_files(command: Command, programs: ProgramTables = BUILT_IN) -> tuple[P
         found.extend(loose(command, programs))
         return tuple(dict.fromkeys(found))
     own = _by_entry(NamedFiles(command, _scanned(command, programs, entry), entry))
-    found.extend(own if command.program != "git" else [_by_pathspec(each) for each in own])
+    found.extend(own if command.program != "git" else _by_pathspecs(own))
     return tuple(dict.fromkeys(found))
 
 
@@ -69,19 +69,53 @@ def _scanned(command: Command, programs: ProgramTables, entry: Mapping[str, Any]
     return scan_words(command.words, table)
 
 
-def _by_pathspec(named: PossibleFile) -> PossibleFile:
-    """Return a file as git reads its name: patterns are its own business, `:/` is the root of the repository."""
-    text = named.text
-    if text is None or named.perhaps:
-        return named
-    if text.startswith(":/"):
-        named = named.replace(text=text[2:] or ".", top=True)
-    elif text.startswith((":(", ":!", ":^")):
-        named = named.replace(text=".", top=True, tree=True)
-    wild = [place for place, char in enumerate(named.text or "") if char in "*?["]
+def _by_pathspecs(named: Iterable[PossibleFile]) -> Iterator[PossibleFile]:
+    """Yield files as git reads their names. A name that leaves files out names none; with no other, all are touched."""
+    left_out: list[PossibleFile] = []
+    kept = False
+    for each in named:
+        text = each.text
+        read = each if text is None or (each.perhaps and text[:1] != ":") else _by_pathspec(each, text)
+        if read is None:
+            left_out.append(each)
+        else:
+            kept = kept or (each.tree and not each.perhaps)
+            yield read
+    if not kept:
+        yield from [each.replace(text=".", top=True) for each in left_out if each.tree]
+
+
+def _by_pathspec(named: PossibleFile, text: str) -> PossibleFile | None:
+    """Return a file as git reads its name: patterns are its own business, `:/` is the root of the repository.
+
+    `:(top,glob)NAME` and `:/NAME` say how the name is read, `:!NAME` leaves the name out: None for that.
+    """
+    magic, name = _magic(text)
+    if "exclude" in magic:
+        return None
+    named = named.replace(text=name or ".", top=named.top or "top" in magic)
+    if not magic <= _PLAIN_MAGIC:
+        return named.replace(text=".", tree=True)
+    wild = [place for place, char in enumerate(name) if char in "*?[\\"] if "literal" not in magic else []
     if wild:
-        named = named.replace(text=(named.text or "")[: wild[0]].rpartition("/")[0] or ".", tree=True)
+        return named.replace(text=name[: wild[0]].rpartition("/")[0] or ".", tree=True)
     return named
+
+
+_PLAIN_MAGIC = frozenset({"top", "glob", "literal"})
+_SIGNS = {"/": "top", "!": "exclude", "^": "exclude"}
+
+
+def _magic(text: str) -> tuple[frozenset[str], str]:
+    """Return what the beginning of a pathspec says, and the name behind it."""
+    if text.startswith(":("):
+        words, end, name = text[2:].partition(")")
+        return (frozenset(words.split(",")) - {""}, name) if end else (frozenset({text}), "")
+    if not text.startswith(":"):
+        return frozenset(), text
+    name = text[1:].lstrip("".join(_SIGNS))
+    signs = text[1 : len(text) - len(name)]
+    return frozenset([_SIGNS[sign] for sign in signs]), name.removeprefix(":")
 
 
 def moving_values(command: Command, programs: ProgramTables = BUILT_IN) -> tuple[tuple[str, str | None], ...]:

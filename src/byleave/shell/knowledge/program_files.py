@@ -13,9 +13,9 @@ with which options a directory among the operands is walked. Roles:
 always, `-d=rec` for a value that starts so. `gone`: options with which a deleted directory goes away as a whole;
 without the key it always does. `here`: without operands the working directory is walked. `only`: operands are `data`
 unless such an option is given; `quiet`: or if one is, unless one of `loud` is given too. `whole`: options with which
-everything in the repository is touched. `shape`: a way of naming files that roles do not say; `named_shapes` knows it.
-`sub`: the same by subcommand; a subcommand without an entry has operands of the role `other`. The values of options
-that no entry names are what the option tables say, else `other`.
+everything in the repository is touched where no operand says what. `shape`: a way of naming files that roles do not
+say; `named_shapes` knows it. `sub`: the same by subcommand; a subcommand without an entry has operands of the role
+`other`. The values of options that no entry names are what the option tables say, else `other`.
 
 Formatters, clients of services, media tools and the like (`_TOOLS`) have more keys: `kinds` are the endings of the
 files that a program touches in a directory that it walks, `skips` directories it leaves out there; `verbs` are first
