@@ -281,6 +281,10 @@ class NamedFiles:
             return
         if is_process(word) or word.text in STANDARD_STREAMS:
             return
+        if role == "bind":  # `SOURCE:TARGET`: everything in it is read and written elsewhere
+            source = None if word.text is None else word.text.partition(":")[0]
+            yield from [PossibleFile(source, op, tree=True) for op in (READ, WRITE)]
+            return
         if role == "delete" and self._gone is None:
             self._gone = "gone" not in self._entry or self.has("gone")
         gone = role == "delete" and bool(self._gone) and not is_below(word)
@@ -350,7 +354,7 @@ class NamedFiles:
             yield from _sent(word, role)
         elif word.text is None and word.prefix:  # `--name=$value`: only a part is known
             if role != "data":
-                yield from [PossibleFile(None, op) for op in OPS.get(role, ())]
+                yield from [PossibleFile(None, op) for op in OPS.get("edit" if role == "bind" else role, ())]
         else:
             yield from self.role(word, role)
 

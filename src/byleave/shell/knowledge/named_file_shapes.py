@@ -426,6 +426,9 @@ def _template(names: NamedFiles) -> Iterator[PossibleFile]:
 
 
 _VOLUMES = ("-v", "--volume", "--mount")
+_FLAGS_OF_RUN = frozenset("ditPqT")  # letters that take no value
+_COMPOSE = frozenset(["docker-compose", "podman-compose"])
+_BUILD_WORDS = frozenset(["build", "buildx", "builder", "image"])
 
 
 def _volumes(names: NamedFiles) -> Iterator[PossibleFile]:
@@ -434,29 +437,38 @@ def _volumes(names: NamedFiles) -> Iterator[PossibleFile]:
     for index, word in enumerate(words[1:], start=1):
         text = word.text if word.text is not None else word.prefix
         name, equals, value = text.partition("=")
-        if name in _VOLUMES:
+        letters, letter, rest = text[1:].partition("v") if text[:1] == "-" and text[:2] != "--" else ("", "", "")
+        if name in _VOLUMES or (letter and not rest and _FLAGS_OF_RUN.issuperset(letters)):
             following = words[index + 1] if index + 1 < len(words) else word
             known = word.text is not None if equals else following.text is not None
             value = value if equals else following.text or ""
-        elif text.startswith("-v") and len(text) > 2:
-            value, known = text[2:].lstrip("="), word.text is not None
+        elif letter and _FLAGS_OF_RUN.issuperset(letters):
+            value, known = rest.lstrip("="), word.text is not None
         else:
             continue
-        source = value.partition(":")[0]
-        if name == "--mount":
-            keys = dict([part.partition("=")[::2] for part in value.split(",")])
-            source = keys.get("source", keys.get("src", ""))
-        if not known or "/" in source or source in (".", ".."):
-            yield from [PossibleFile(source if known else None, op, tree=True) for op in (READ, WRITE)]
+        yield from _bound(value if known else None, mount=name == "--mount")
     if any(word.text == "cp" for word in words[1:3]):
         yield from _container_copy(names)
     for item in names.given:
         if item.name in ("--env-file", "--label-file") and isinstance(item.value, Word) and item.value.text is None:
             yield PossibleFile(None, READ)
     first = [word.text for word in words[1:6]]
-    if "build" in first and "compose" not in first and not is_url(words[-1].text):
-        yield from names.role(words[-1], "read", tree=True)  # the directory that is sent
+    if "build" in first and "compose" not in first and names.command.program not in _COMPOSE:
+        sent = [word for word in names.words if word.text not in _BUILD_WORDS][-1:]
+        for word in [*sent, *[word for word in words[-1:] if word not in sent]]:  # the directory that is sent
+            if not is_url(word.text):
+                yield from names.role(word, "read", tree=True)
     yield from loose(names.command, BUILT_IN)
+
+
+def _bound(value: str | None, *, mount: bool) -> Iterator[PossibleFile]:
+    """Yield the directory of `SOURCE:TARGET`, or of `type=bind,source=SOURCE`; a plain name is a volume."""
+    source = None if value is None else value.partition(":")[0]
+    if mount and value is not None:
+        keys = dict([part.partition("=")[::2] for part in value.replace('"', "").split(",")])
+        source = keys.get("source", keys.get("src", ""))
+    if source is None or "/" in source or source in (".", ".."):
+        yield from [PossibleFile(source, op, tree=True) for op in (READ, WRITE)]
 
 
 _CLOUD_VERBS = frozenset(

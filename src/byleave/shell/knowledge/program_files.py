@@ -4,6 +4,7 @@ An entry says what the operands are, one role each, the last one repeated; what 
 with which options a directory among the operands is walked. Roles:
 
 - `read`, `write` (made or changed), `edit` (read and written), `delete`, `run` (read and executed)
+- `bind`: `SOURCE:TARGET`, a directory that is read and written elsewhere with all that is in it
 - `data`: not a file, or one whose name is only listed or tested
 - `other`: perhaps a file; it counts where it leads to a place that a rule or byleave closes
 - `sent`, `encoded`, `form`: text, or the file of `@FILE`, `NAME@FILE`, `NAME=@FILE`
@@ -1094,7 +1095,20 @@ FILES: dict[str, Entry] = {
     "sqlite3": _entry("edit inline", options={"inline": ["-cmd"], "run": ["-init"]}),
     **dict.fromkeys(["source", "."], _SCRIPT),
     **dict.fromkeys(["bash", "sh", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "fish", "csh", "tcsh"], _SCRIPT),
-    **dict.fromkeys(["docker", "podman", "nerdctl"], _entry("data", shape="volumes", options=_NO_OPTION_FILES)),
+    **dict.fromkeys(
+        ["docker", "podman", "nerdctl", "finch", "docker-compose", "podman-compose"],
+        _entry("data", shape="volumes", options=_NO_OPTION_FILES),
+    ),
+    "buildah": {
+        **_entry("other", options={"bind": ["-v", "--volume"]}),
+        "sub": dict.fromkeys(
+            ["bud", "build"], _entry("read", tree=["*"], here=True, options={"read": ["-f", "--file"]})
+        ),
+    },
+    **dict.fromkeys(
+        ["proot", "apptainer", "singularity", "systemd-nspawn"],
+        _entry("other", options={"bind": ["-b", "-B", "--bind", "--bind-ro", "-D", "--directory"]}),
+    ),
     "xargs": _entry("data", options={"read": ["-a", "--arg-file"], "data": ["*"]}),
     "git": {"operands": ("other",), "sub": _GIT, "options": {"script": ["-c"], "data": ["--config-env"]}},
 }
