@@ -320,11 +320,17 @@ class NamedFiles:
         if role in (None, "data"):
             if role is None and "*" not in self._entry.get("options", {}).get("data", ()):
                 yield from perhaps(item.name)
+                yield from perhaps(self._behind_letter(item))
             return
         following = self._command.words[item.index + 1 : item.index + 2]
         word = Word(attached, attached) if attached else following[0] if following else None
         if word is not None:
             yield from self.option_value(word, role or "other")
+
+    def _behind_letter(self, item: GivenOption) -> str:
+        """Return what stands behind a letter in its word, which may be the value of an option that is not known."""
+        text = self._command.words[item.index].text or ""
+        return text[1:].partition(item.name[1:])[2] if text[:2] != "--" else ""
 
     def _half_known(self, known: Mapping[str, str]) -> Iterator[PossibleFile]:
         """Yield what a word that is known only at its start may name, where that is the start of an option."""

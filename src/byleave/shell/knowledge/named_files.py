@@ -60,12 +60,19 @@ _ATTACHED = frozenset(["--color", "--backup", "--sparse", "--preserve", "--conte
 
 
 def _scanned(command: Command, programs: ProgramTables, entry: Mapping[str, Any]) -> Scan:
-    """Sort the words of a command; where no option table knows the program, its entry says what takes a value."""
+    """Sort the words of a command. Its entry says what takes a value beside what an option table says."""
     name = command.program or ""
-    if programs.table(name) is not None or "options" not in entry:
+    table = programs.table(name)
+    if "options" not in entry or (table is not None and (table.sub or table.subcommands)):
         return scan(command, programs)
     values = [option for names in entry["options"].values() for option in names if option not in _ATTACHED]
-    table = ProgramTables({name: {"values": [option for option in values if option != "*"]}}).table(name)
+    if table is None:
+        style = "word" if any(len(option) > 2 and option[1] != "-" for option in values) else "gnu"
+        listed = {"values": [option for option in values if option != "*"], "style": style}
+        return scan_words(command.words, ProgramTables({name: listed}).table(name))
+    unlisted = {option: option for option in values if option not in table.canonical and option != "*"}
+    if unlisted:
+        table = table.replace(canonical={**table.canonical, **unlisted}, values=table.values.union(unlisted))
     return scan_words(command.words, table)
 
 

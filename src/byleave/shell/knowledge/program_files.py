@@ -79,7 +79,7 @@ _BIOME: Entry = {
     ),
 }
 _TERRAFORM: Entry = {
-    **_entry("other", options={"read": ["-var-file", "-state"], "write": ["-out", "-state-out"]}),
+    **_entry("other", options={"read": ["-var-file"], "write": ["-out", "-state-out"], "edit": ["-state"]}),
     "sub": {"fmt": _formatter(".tf .tfvars .hcl", dry="-check -diff", here=True)},
 }
 
@@ -264,7 +264,33 @@ _TOOLS: dict[str, Entry] = {
     ),
     **dict.fromkeys(["http", "https", "xh", "xhs"], _entry("data at", options={"write": ["-o", "--output"]})),
     "socat": _entry("data", shape="addresses"),
-    **dict.fromkeys(["ffmpeg", "avconv"], _entry("write", options={"read": ["-i"], "run": ["-filter_script", "-f:x"]})),
+    **dict.fromkeys(
+        ["ffmpeg", "avconv"],
+        _entry(
+            "write",
+            options={
+                "read": ["-i"],
+                "run": ["-filter_script", "-filter_complex_script"],
+                "other": [
+                    "-vf",
+                    "-af",
+                    "-filter_complex",
+                    "-lavfi",
+                    "-attach",
+                    "-metadata",
+                    "-progress",
+                    "-passlogfile",
+                ],
+                "data": [
+                    *("-c", "-c:v", "-c:a", "-codec", "-vcodec", "-acodec", "-b:v", "-b:a", "-r", "-s", "-t", "-ss"),
+                    *("-to", "-f", "-map", "-preset", "-crf", "-pix_fmt", "-ar", "-ac", "-q:v", "-q:a", "-vframes"),
+                    *("-frames:v", "-aspect", "-threads", "-loglevel", "-v", "-movflags", "-g", "-tune", "-loop"),
+                ],
+            },
+        ),
+    ),
+    "helm": _entry("other", options={"read": ["-f", "--values"], "other": ["--set-file"]}),
+    "gio": {**_entry("other"), "sub": {"trash": _entry("delete", tree=["*"]), "remove": _entry("delete", tree=["*"])}},
     **dict.fromkeys(["ffprobe", "ffplay", "mediainfo", "mpv", "vlc", "mplayer", "aplay", "zbarimg"], _entry("read")),
     **dict.fromkeys(["sox", "qpdf", "wkhtmltopdf", "wkhtmltoimage", "dwebp", "gif2webp"], _entry("", shape="copy")),
     "HandBrakeCLI": _entry("data", options={"read": ["-i", "--input"], "write": ["-o", "--output"]}),
@@ -345,11 +371,18 @@ _TOOLS: dict[str, Entry] = {
         ["minisign", "signify", "cosign"],
         _entry("other", options={"read": ["-m", "-s", "-p", "--key"], "write": ["-x", "--output-signature"]}),
     ),
-    "keytool": _entry("data", options={"read": ["-file", "-importfile"], "edit": ["-keystore"], "data": ["-alias"]}),
+    "keytool": _entry(
+        "data",
+        options={
+            "read": ["-file", "-importfile", "-srckeystore"],
+            "edit": ["-keystore", "-destkeystore"],
+            "data": ["-alias"],
+        },
+    ),
     "ssh-copy-id": _entry("data", options={"read": ["-i", "-F"], "data": ["-p"]}),
     "op": _entry("other", options={"read": ["-i", "--in-file", "--env-file"], "write": ["-o", "--out-file"]}),
     **dict.fromkeys(["dotenv", "dotenvx", "env-cmd"], _entry("data", options={"read": ["-f", "-e", "--env-file"]})),
-    **dict.fromkeys(["xdg-open", "open", "gio", "hexyl", "delta", "enscript", "a2ps", "crontab"], _entry("read")),
+    **dict.fromkeys(["xdg-open", "open", "hexyl", "delta", "enscript", "a2ps", "crontab"], _entry("read")),
     **dict.fromkeys(["asciinema", "script"], _entry("write", options={"script": ["-c"]})),
     **dict.fromkeys(
         ["espeak", "say", "logger", "at", "batch"], _entry("data", options={"read": ["-f"], "write": ["-o", "-w"]})
@@ -698,11 +731,8 @@ FILES: dict[str, Entry] = {
                 "nm",
                 "ldd",
                 "size",
-                "xmllint",
                 "csvlook",
                 "csvcut",
-                "pdftotext",
-                "exiftool",
                 "identify",
             ),
             *(
@@ -749,17 +779,29 @@ FILES: dict[str, Entry] = {
     "split": _entry(
         "read data",
         shape="pieces",
-        options={"data": ["-b", "-l", "-n", "-a", "-C", "--additional-suffix"], "script": ["--filter"]},
+        options={
+            "data": [
+                *("-b", "-l", "-n", "-a", "-C", "-t", "--bytes", "--lines", "--number", "--suffix-length"),
+                *("--line-bytes", "--separator", "--additional-suffix"),
+            ],
+            "script": ["--filter"],
+        },
     ),
-    "csplit": _entry("read data", shape="pieces", options={"data": ["-f", "--prefix", "-b", "-n"]}),
+    "csplit": _entry(
+        "read data", shape="pieces", options={"data": ["-f", "--prefix", "-b", "--suffix-format", "-n", "--digits"]}
+    ),
     "xxd": _entry("read write"),
+    **dict.fromkeys(["pdftotext", "pdftohtml", "ps2pdf", "pdf2ps"], _entry("read write")),
+    "exiftool": _entry("edit", options={"read": ["-@", "-tagsFromFile"]}),
+    "xmllint": _entry("read", options={"write": ["--output", "-o"], "data": ["--xpath", "--encode"]}),
     "iconv": _entry("read", options={"write": ["-o", "--output"], "data": ["-f", "-t", "--from-code", "--to-code"]}),
     **dict.fromkeys(
         ["gpg", "gpg2"],
         _entry(
             "read",
             options={
-                "write": ["-o", "--output"],
+                "write": ["-o", "--output", "--logger-file", "--status-file", "--attribute-file"],
+                "read": ["--passphrase-file", "--options"],
                 "data": ["-r", "--recipient", "-u", "--local-user", "--keyserver", "--recv-keys", "--passphrase"],
             },
         ),
@@ -839,7 +881,6 @@ FILES: dict[str, Entry] = {
                 "uname",
                 "groups",
                 "ps",
-                "pgrep",
                 "kill",
                 "jobs",
                 "wait",
@@ -852,6 +893,7 @@ FILES: dict[str, Entry] = {
         ],
         _DATA,
     ),
+    **dict.fromkeys(["pgrep", "pkill"], _entry("data", options={"read": ["-F", "--pidfile"], "data": ["*"]})),
     "env": _entry("data", options={"data": ["-u", "--unset", "-C", "--chdir", "-S"]}),
     "date": _entry("data", options={"read": ["-f", "--file", "-r", "--reference"], "data": ["-d", "--date", "-s"]}),
     "ls": _entry("data", options={"data": ["*"]}),
