@@ -290,6 +290,8 @@ class NamedFiles:
         gone = role == "delete" and bool(self._gone) and not is_below(word)
         for op in OPS[role]:
             yield PossibleFile(word.text, op, tree=tree or is_below(word), gone=gone)
+        if word.text is not None and word.text.startswith("@"):  # some read their words from a file of that name
+            yield PossibleFile(word.text[1:], READ, perhaps=True)
 
     def values(self) -> Iterator[PossibleFile]:
         """Yield the files that the values of options name."""

@@ -22,11 +22,12 @@ from byleave.shell.knowledge.possible_files import (
     WRITE,
     PossibleFile,
     in_code,
+    in_commands,
     in_script,
     perhaps,
 )
 from byleave.shell.knowledge.programs import BUILT_IN
-from byleave.shell.knowledge.scripts import WRITES, sed_danger
+from byleave.shell.knowledge.scripts import SED_DELIMITERS, WRITES, awk_danger, sed_danger
 from byleave.shell.knowledge.transfers import (
     below,
     clone,
@@ -167,6 +168,23 @@ def _sed(names: NamedFiles) -> Iterator[PossibleFile]:
         yield from names.role(word, "edit" if in_place else "read")
 
 
+def _awk(names: NamedFiles) -> Iterator[PossibleFile]:
+    """Variables that the command line sets hold names of files, or commands, if the script opens or runs any."""
+    yield from names.operands()
+    in_place = any((text or "").startswith("inplace") for text in names.value("-i", "--include"))
+    for word in names.words if in_place or names.value("-W") else ():
+        yield from names.role(word, "edit" if in_place else "other")  # `-W exec FILE`
+    scripts = [*names.value("-e", "--source")] if names.has("instead") else [word.text for word in names.words[:1]]
+    if not names_given(names, "-f", "--file", "-E", "--exec") and all(
+        awk_danger(text or "") is None for text in scripts
+    ):
+        return
+    values = [text for text in names.value("-v", "--assign") if text is not None]
+    for text in [*values, *[word.text for word in names.words if word.text is not None and "=" in word.text]]:
+        yield from perhaps(text)
+        yield from in_commands(text.partition("=")[2])
+
+
 LONGEST_SCRIPT = 2000  # of sed, with files in it: which, is not looked for in a longer one
 
 
@@ -179,6 +197,8 @@ def _in_sed(script: str) -> Iterator[PossibleFile]:
     if len(script) > LONGEST_SCRIPT:
         yield from [PossibleFile(None, op) for op in (READ, WRITE)]
         return
+    if not writes:
+        yield from _run_by_sed(script)
     for line in script.split("\n"):
         for place, letter in enumerate(line):
             if letter not in "rRwWe":
@@ -189,6 +209,13 @@ def _in_sed(script: str) -> Iterator[PossibleFile]:
             yield from [PossibleFile(name, op, perhaps=True) for op in (READ, WRITE) if name]
             if letter == "e":
                 yield from in_script(name)
+
+
+def _run_by_sed(script: str) -> Iterator[PossibleFile]:
+    """Yield what the parts of `s/../COMMAND/e` may name, whatever stands between them."""
+    for delimiter in SED_DELIMITERS.intersection(script):
+        for part in script.replace(f"\\{delimiter}", "\0").split(delimiter):
+            yield from in_script(part.replace("\0", delimiter))
 
 
 def _jq(names: NamedFiles) -> Iterator[PossibleFile]:
@@ -212,13 +239,26 @@ def _jq(names: NamedFiles) -> Iterator[PossibleFile]:
             index += 2
         else:
             values = values or text in ("--args", "--jsonargs")
-            if (not text.startswith("-") or text == "-") and not (values and rest):
+            if (not text.startswith("-") or text == "-") and not (values and (rest or filtered)):
                 rest.append(words[index])
             index += 1
     for word in rest if filtered else rest[1:]:
         yield from names.role(word, "read")
     if any(may_be_several(word) for word in words):
         yield PossibleFile(None, READ)
+    libraries = [*names.value("-L", "--library-path"), "."]
+    for word in () if filtered else rest[:1]:
+        yield from _imported(word.text or "", libraries)
+
+
+def _imported(script: str, libraries: list[str | None]) -> Iterator[PossibleFile]:
+    """Yield the modules of jq that a script takes in: `import "NAME" as $x;` reads NAME.json or NAME.jq."""
+    if "import" not in script and "include" not in script:
+        return
+    for name in script.split('"')[1::2]:
+        files = [f"{name}{ending}" for ending in ("", ".jq", ".json")]
+        files += [f"{name}/{name.rpartition('/')[2]}{ending}" for ending in (".jq", ".json")]
+        yield from [PossibleFile(below(place, file), READ, perhaps=True) for place in libraries for file in files]
 
 
 def _yq(names: NamedFiles) -> Iterator[PossibleFile]:
@@ -551,6 +591,7 @@ SHAPES = {
     "patch": _git_patch,
     "whole": _whole,
     "sed": _sed,
+    "awk": _awk,
     "jq": _jq,
     "find": _find,
     "curl": curl,

@@ -83,9 +83,42 @@ INTERPRETERS = frozenset(
 def in_code(text: str) -> Iterator[PossibleFile]:
     """Yield every path that a string in a piece of code may be. The code may do anything to it."""
     strings = text.replace("'", '"').replace("`", '"').split('"')[1:-1]
-    yield from _each_perhaps(strings)
+    strings.extend(_quoted_otherwise(text))
+    yield from _each_perhaps([*strings, *[local_path(each) for each in strings if is_local(each)]])
     for each in strings:
         yield from in_commands(each)
+
+
+_CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">", "/": "/", "|": "|", "!": "!"}
+_QUOTING = frozenset(["q", "qq", "qw", "qx", "%", "%q", "%Q", "%w", "%W", "%x", "%i"])
+_LETTERS_OF_QUOTING = "qwxQWi%"
+LONGEST_STRING = 1000  # in characters, of those in brackets
+
+
+def _quoted_otherwise(text: str) -> Iterator[str]:
+    """Yield the strings of perl (`q(..)`, `qw/../`), ruby (`%w(..)`) and lua (`[[..]]`), and the words in them."""
+    for place, char in enumerate(text):
+        closing = _CLOSING.get(char)
+        if closing is None:
+            continue
+        begin = place + 1
+        if char == "[" and text[begin : begin + 1] in ("[", "="):
+            begin += len(text[begin : begin + 4]) - len(text[begin : begin + 4].lstrip("="))
+            if text[begin : begin + 1] != "[":
+                continue
+            begin += 1
+        elif not _quotes(text[max(0, place - 4) : place].rstrip(" ")):
+            continue
+        end = text.find(closing, begin, begin + LONGEST_STRING)
+        if end > begin:
+            yield text[begin:end]
+            yield from text[begin:end].split()
+
+
+def _quotes(before: str) -> bool:
+    """Whether a text ends in an operator that puts what stands in brackets behind it between quotes."""
+    rest = before.rstrip(_LETTERS_OF_QUOTING)
+    return before[len(rest) :] in _QUOTING and not rest[-1:].isalnum() and rest[-1:] not in ("_", "$", "@", "'", '"')
 
 
 # Programs by which a text is taken for a command. Fewer than take files: `file` and `look` are words of sentences, too.

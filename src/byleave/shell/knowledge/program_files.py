@@ -858,6 +858,7 @@ FILES: dict[str, Entry] = {
         ["awk", "gawk", "mawk", "nawk"],
         _entry(
             "code read",
+            shape="awk",
             instead=["-f", "--file", "-E", "--exec"],
             options={
                 "code": ["-e", "--source"],
