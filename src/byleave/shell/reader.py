@@ -55,7 +55,8 @@ def marked(commands: list[Command], programs: ProgramTables) -> tuple[Command, .
     scripts = frozenset(name for command in commands for name in _scripts(command))
     reached = any(takes_script(command, programs) is not False for command in commands)
     joined = (reached and any(_joins(command) for command in commands)) or any(
-        not scripts.isdisjoint(_named(command)) for command in commands if command.program not in _LOOKING
+        not scripts.isdisjoint(_redirected(command) if command.program in _LOOKING else _named(command))
+        for command in commands
     )
     if any(_keeps_output(command) for command in commands):
         joined = joined or any(_runs_unknown_code(command) for command in commands)

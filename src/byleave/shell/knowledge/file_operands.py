@@ -93,7 +93,7 @@ def takes_code(command: Command) -> bool:
 
 
 # Commands in the languages of databases and editors which name a file in plain words.
-_PLAIN_COMMANDS = (".", "\\", ":", "source ", "r ", "w ", "e ", "w! ")
+_PLAIN_COMMANDS = (".", "\\", ":", "source ", "system ", "tee ", "r ", "w ", "e ", "w! ", "!")
 
 
 def _inline(text: str) -> Iterator[PossibleFile]:
@@ -102,23 +102,52 @@ def _inline(text: str) -> Iterator[PossibleFile]:
     for line in text.split("\n"):
         if line.startswith(_PLAIN_COMMANDS) and " " in line:
             yield from in_script(line)
+        elif "\\" in line:  # `select 1 \\g FILE`
+            yield from in_script(line.partition("\\")[2])
 
 
 def in_texts(command: Command) -> Iterator[PossibleFile]:
     """Yield what the code may name that a command reads from a here-document, or writes for another to run."""
     bodies = [item.body for item in command.redirects if item.body]
-    if takes_code(command) or command.program in _EDITORS:
-        for text in bodies:
+    for text in bodies:
+        if takes_code(command) or command.program in _EDITORS:
             yield from _inline(text)
+        if command.program in _LINE_EDITORS:
+            yield from _edited(text)
+        if command.program in _SCRIPTED:
+            yield from in_script(text)
     if command.piped_to_shell is not False and command.program in _WRITERS:
-        for text in [*bodies, *[word.text for word in command.words[1:] if word.text]]:
+        for text in [*bodies, *[_unescaped(word.text) for word in command.words[1:] if word.text]]:
             yield from [*in_code(text), *in_commands(text)]
             if command.piped_to_shell is True:
                 yield from in_script(text)
 
 
 _EDITORS = frozenset(["ed", "ex", "vi", "vim", "nvim", "sed", "awk", "gawk", "mawk"])
+_LINE_EDITORS = frozenset(["ed", "ex", "vi", "vim", "nvim"])
 _WRITERS = frozenset(["echo", "printf", "cat", "tee"])
+# What they read is in a language in which names stand without quotes.
+_SCRIPTED = frozenset(
+    [
+        *("make", "gmake", "at", "batch", "crontab", "tclsh", "wish", "expect"),
+        *("sftp", "ftp", "lftp", "tftp", "smbclient", "cadaver"),
+    ]
+)
+_ADDRESS = "0123456789,;.$%+- \t"  # in front of a command of ed
+_ED_COMMANDS = ("r ", "r!", "w ", "w!", "W ", "e ", "E ", "f ", "!")
+
+
+def _edited(text: str) -> Iterator[PossibleFile]:
+    """Yield what the commands of a line editor name: `0r FILE`, `,w FILE`, `!COMMAND`."""
+    for line in text.split("\n"):
+        command = line.lstrip(_ADDRESS)
+        if command.startswith(_ED_COMMANDS):
+            yield from in_script(command)
+
+
+def _unescaped(text: str) -> str:
+    """Return a text with the blanks that `printf` and `echo -e` write."""
+    return text.replace("\\n", "\n").replace("\\t", "\t")
 
 
 # What the option tables say of values that name files, as (operation, whether a directory is walked).
@@ -290,8 +319,8 @@ class NamedFiles:
         gone = role == "delete" and bool(self._gone) and not is_below(word)
         for op in OPS[role]:
             yield PossibleFile(word.text, op, tree=tree or is_below(word), gone=gone)
-        if word.text is not None and word.text.startswith("@"):  # some read their words from a file of that name
-            yield PossibleFile(word.text[1:], READ, perhaps=True)
+        if OPS[role] and (word.text or "").startswith("@"):  # some read their words from a file of that name
+            yield PossibleFile((word.text or "")[1:], READ, perhaps=True)
 
     def values(self) -> Iterator[PossibleFile]:
         """Yield the files that the values of options name."""

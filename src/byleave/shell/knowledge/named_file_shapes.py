@@ -535,6 +535,18 @@ def _cloud_copy(names: NamedFiles) -> Iterator[PossibleFile]:
             yield from perhaps(word.text)
 
 
+def _made(names: NamedFiles) -> Iterator[PossibleFile]:
+    """Yield what code of make names: makefiles that `--eval` includes, files and commands in variables."""
+    yield from loose(names.command, BUILT_IN)
+    for item in names.given:
+        if item.name == "--eval" and item.value is not None:
+            yield from in_script(item.value if isinstance(item.value, str) else item.value.text or "")
+    for word in names.command.words[1:]:
+        name, equals, value = (word.text or "").partition("=")
+        if equals and ("$" in value or "`" in value or name.endswith("!")):
+            yield from in_script(value)
+
+
 def _served(names: NamedFiles) -> Iterator[PossibleFile]:
     """`python -m http.server` shows everything in a directory to who asks for it."""
     yield from [PossibleFile(text, READ, tree=True) for text in names.value("-d", "--directory") or ["."]]
@@ -545,13 +557,16 @@ def _addresses(names: NamedFiles) -> Iterator[PossibleFile]:
     for word in names.command.words[1:]:
         if word.text is not None:
             yield from perhaps(word.text)
+            kind, colon, rest = word.text.partition(":")
+            yield from in_script(rest) if colon and kind.upper() in _RUN_ADDRESSES else ()
             continue
         kind = word.prefix.partition(":")[0].upper()
         if ":" not in word.prefix or kind in _FILE_ADDRESSES:
             yield from [PossibleFile(None, op) for op in (READ, WRITE)]
 
 
-_FILE_ADDRESSES = frozenset(["FILE", "OPEN", "GOPEN", "CREATE", "CREAT", "PIPE", "FIFO", "EXEC", "SYSTEM", "SHELL"])
+_RUN_ADDRESSES = frozenset(["EXEC", "SYSTEM", "SHELL"])
+_FILE_ADDRESSES = _RUN_ADDRESSES | {"FILE", "OPEN", "GOPEN", "CREATE", "CREAT", "PIPE", "FIFO"}
 
 
 def _zip(names: NamedFiles) -> Iterator[PossibleFile]:
@@ -566,6 +581,7 @@ def _zip(names: NamedFiles) -> Iterator[PossibleFile]:
 
 SHAPES = {
     "zip": _zip,
+    "made": _made,
     "cloud_copy": _cloud_copy,
     "served": _served,
     "addresses": _addresses,

@@ -155,7 +155,7 @@ def in_commands(text: str) -> Iterator[PossibleFile]:
         return
     for line in text.translate(_ENDS).split("\n"):
         first = line.split(None, 1)[:1]
-        if first and first[0].rpartition("/")[2] in _COMMANDS:
+        if first and first[0][0] != "#" and first[0].rpartition("/")[2] in _COMMANDS:
             yield from in_script(line)
 
 

@@ -194,6 +194,17 @@ _TOOLS: dict[str, Entry] = {
     **dict.fromkeys(_PACKERS, _TREE_OF_ALL),
     **dict.fromkeys(_SENDERS, _entry("data read", tree=["*"], here=True)),
     **dict.fromkeys(_DEPLOYERS, _entry("read", verbs=("deploy", "pages", "up", "publish"), tree=["*"], here=True)),
+    **dict.fromkeys(["make", "gmake"], _entry("other", shape="made")),
+    **dict.fromkeys(
+        ["lftp", "smbclient", "sftp", "cadaver"],
+        _entry("other", options={"script": ["-e", "-c"], "read": ["-b", "-f", "-i", "-A"]}),
+    ),
+    "expect": _entry("run other", options={"script": ["-c"], "run": ["-f"]}),
+    **dict.fromkeys(["tclsh", "wish"], _entry("run other")),
+    "swaks": _entry(
+        "data",
+        options={"at": ["--attach", "--attach-body", "--body", "--data"], "read": ["--tls-cert", "--tls-key"]},
+    ),
     "http.server": _entry(
         "data", tree=["*"], shape="served", options={"data": ["-b", "--bind", "-d", "--directory", "-p", "--protocol"]}
     ),
@@ -354,7 +365,7 @@ _TOOLS: dict[str, Entry] = {
     **dict.fromkeys(["rar", "unrar", "unar"], _entry("data read", shape="whole")),
     "lsar": _entry("read"),
     **dict.fromkeys(
-        ["mutt", "neomutt", "s-nail", "swaks", "msmtp"],
+        ["mutt", "neomutt", "s-nail", "msmtp"],
         _entry(
             "data",
             options={
@@ -815,7 +826,13 @@ FILES: dict[str, Entry] = {
         },
     ),
     "ssh": _entry(
-        "data", options={"read": ["-i", "-F"], "write": ["-E"], "data": ["-p", "-l", "-L", "-R", "-D", "-J", "-W"]}
+        "data",
+        options={
+            "read": ["-i", "-F"],
+            "write": ["-E"],
+            "script": ["-o"],
+            "data": ["-p", "-l", "-L", "-R", "-D", "-J", "-W"],
+        },
     ),
     "ssh-keygen": _entry("other", options={"edit": ["-f"], "data": ["-t", "-b", "-C", "-N", "-P", "-m"]}),
     "ssh-add": _entry("read", options={"data": ["-t", "-E"]}),
@@ -1105,6 +1122,8 @@ FILES: dict[str, Entry] = {
             "micro",
             "hx",
             "kak",
+            *("gvim", "rvim", "rgvim", "gview", "rview", "vimx", "mvim", "nvi", "elvis", "vis", "lvim", "neovide"),
+            *("vim.tiny", "vim.basic", "vim.nox", "vim.gtk3", "jmacs", "mg", "zile", "ne", "nvim-qt"),
             *(
                 "code",
                 "codium",
@@ -1128,7 +1147,7 @@ FILES: dict[str, Entry] = {
             shape="editor",
             options={
                 "script": ["-c", "--cmd"],
-                "code": ["--eval", "--execute"],
+                "code": ["--eval", "--execute", "--remote-expr"],
                 "run": ["-S", "-s", "-u", "-l", "--load", "--script"],
                 "write": ["-w", "-W"],
             },
