@@ -15,7 +15,7 @@ from byleave.shell.knowledge.dangers import UNKNOWN, Danger, dangerous_options
 from byleave.shell.knowledge.options import (
     canonical_flags,
     has_flag,
-    module_at,
+    module_words,
     scan,
     subcommand,
     subcommand_is_unknown,
@@ -462,8 +462,9 @@ class CommandFacts:
 
 def _dangers(command: Command, programs: ProgramTables) -> tuple[Danger, ...]:
     found = dangerous_options(command, programs)
-    module = module_at(command)
-    if module == 0:
+    module = module_words(command)
+    if not module:
         return found
-    inner = command.replace(words=command.words[module:])  # `python -m pytest` takes the options of pytest
-    return (*found, *[danger.replace(index=danger.index + module) for danger in dangerous_options(inner, programs)])
+    inner = dangerous_options(command.replace(words=module), programs)  # `python -m pytest` takes the options of pytest
+    before = len(command.words) - len(module)
+    return (*found, *[danger.replace(index=danger.index + before) for danger in inner])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from byleave.record import Record
 from byleave.shell.knowledge.option_values import is_harmless_value, is_inside, is_scratch
-from byleave.shell.knowledge.options import NUMBER, scan, scan_words
+from byleave.shell.knowledge.options import NUMBER, late_options, scan, scan_words
 from byleave.shell.knowledge.programs import BUILT_IN, ProgramTables
 from byleave.shell.knowledge.scripts import EXECUTES, WRITES, awk_danger, sed_danger, sqlite_danger
 
@@ -198,6 +198,8 @@ def _operands(command: Command, found: Scan, table: ProgramFacts) -> list[Danger
         elif table.runs and index not in found.unknown and _may_start(word, table.runs):
             kind = EXECUTES if word.text is not None else UNKNOWN
             dangers.append(Danger(kind, word.prefix, index))
+    if late_options(found):  # without it, the members would be listed; so they are written
+        dangers.append(Danger(WRITES, command.words[found.operands[1]].prefix, found.operands[1]))
     if table.most is not None:
         certain = len([index for index in found.operands if not command.words[index].many])
         if certain > table.most or (len(found.operands) > certain and certain + 1 > table.most):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from byleave.shell.knowledge.options import module_at, scan
+from byleave.shell.knowledge.options import late_options, module_words, scan
 from byleave.shell.knowledge.possible_files import (
     DELETE,
     EXECUTE,
@@ -41,6 +41,7 @@ OPS = {
 }
 
 
+_LIKE = {"bind": "edit", "member": "read"}  # where no more is known than that there is a file
 SENT = frozenset(["sent", "encoded", "form", "cookie", "at"])  # text, or a file behind a sign
 
 
@@ -74,7 +75,7 @@ def _unknown_operands(command: Command, programs: ProgramTables, *, code: bool) 
     if command.wraps is not None or found.table is None:
         return
     unknown = [word.text is None and not is_process(word) for word in map(command.words.__getitem__, found.operands)]
-    if code and unknown[:1] == [True] and not module_at(command):
+    if code and unknown[:1] == [True] and not module_words(command):
         yield PossibleFile(None, READ)
     if found.table.writer and any(unknown) and found.table.dry.isdisjoint([item.name for item in found.given]):
         yield PossibleFile(None, WRITE)
@@ -191,6 +192,8 @@ def _sent(word: Word, role: str) -> Iterator[PossibleFile]:
         plain, file = "=" in text.partition("@")[0], text.partition("@")[2]
     else:
         value = text if role == "sent" else text.partition("=")[2]
+        if role == "form" and value[:1] == "(":  # a part with parts of its own
+            value = value.partition("headers=")[2]
         plain, file = value[:1] not in ("@", "<") if value else False, value[1:]
     if plain:
         return
@@ -314,6 +317,10 @@ class NamedFiles:
             source = None if word.text is None else word.text.partition(":")[0]
             yield from [PossibleFile(source, op, tree=True) for op in (READ, WRITE)]
             return
+        if role == "member":  # `[NAME=]PLACE`: of a directory, all files
+            source = None if word.text is None else word.text.rpartition("=")[2]
+            yield PossibleFile(source, READ, tree=True)
+            return
         if role == "delete" and self._gone is None:
             self._gone = "gone" not in self._entry or self.has("gone")
         gone = role == "delete" and bool(self._gone) and not is_below(word)
@@ -391,7 +398,7 @@ class NamedFiles:
             yield from _sent(word, role)
         elif word.text is None and word.prefix:  # `--name=$value`: only a part is known
             if role != "data":
-                yield from [PossibleFile(None, op) for op in OPS.get("edit" if role == "bind" else role, ())]
+                yield from [PossibleFile(None, op) for op in OPS.get(_LIKE.get(role, role), ())]
         else:
             yield from self.role(word, role)
 
@@ -402,6 +409,11 @@ class NamedFiles:
     @property
     def given(self) -> tuple[GivenOption, ...]:
         return self._scan.given
+
+    @property
+    def late_options(self) -> bool:
+        """Whether something that looks like an option stands where the program takes it for a name."""
+        return bool(late_options(self._scan))
 
     @property
     def command(self) -> Command:

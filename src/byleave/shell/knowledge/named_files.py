@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from byleave.shell.knowledge.file_operands import NamedFiles, in_texts, loose, text_of
 from byleave.shell.knowledge.named_file_shapes import SHAPES
-from byleave.shell.knowledge.options import module_at, scan, scan_words
+from byleave.shell.knowledge.options import module_words, scan, scan_words
 from byleave.shell.knowledge.possible_files import EXECUTE, PossibleFile
 from byleave.shell.knowledge.program_files import FILES, MOVES, MOVING_OPERANDS
 from byleave.shell.knowledge.programs import BUILT_IN, ProgramTables
@@ -33,9 +33,9 @@ def named_files(command: Command, programs: ProgramTables = BUILT_IN) -> tuple[P
     if name is not None and "/" in name:
         found.append(PossibleFile(name, EXECUTE))
     found.extend(in_texts(command))
-    place = module_at(command)
-    if place and command.words[place].text in FILES:  # `python -m black FILES`
-        found.extend(named_files(command.replace(words=command.words[place:]), programs))
+    module = module_words(command)
+    if module and module[0].text in FILES:  # `python -m black FILES`
+        found.extend(named_files(command.replace(words=module), programs))
     entry = FILES.get((command.program or "").partition("@")[0])  # `npx prettier@3`
     if entry is None or command.elsewhere:
         found.extend(loose(command, programs))
@@ -141,15 +141,16 @@ def moving_values(command: Command, programs: ProgramTables = BUILT_IN) -> tuple
 
 def can_be_moved(command: Command) -> bool:
     """Whether a program obeys what lies in the directory it works in, so that options to choose one are listed."""
-    name = command.words[module_at(command)].text if module_at(command) else command.program
+    module = module_words(command)
+    name = module[0].text if module else command.program
     return name in MOVES or name in MOVING_OPERANDS
 
 
 def _moving_operands(command: Command, programs: ProgramTables) -> Iterator[tuple[str, str]]:
     """Yield operands that choose where a program works. Those known only at run time may be options, and ask."""
-    place = module_at(command)
-    if place:  # `python -m pytest DIRECTORY`
-        command = command.replace(words=command.words[place:])
+    module = module_words(command)
+    if module:  # `python -m pytest DIRECTORY`
+        command = command.replace(words=module)
     if command.program not in MOVING_OPERANDS:
         return
     for index in scan(command, programs).operands:

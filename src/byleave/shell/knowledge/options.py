@@ -54,6 +54,14 @@ class Scan(Record):
     doubtful: bool = False
 
 
+def late_options(found: Scan) -> tuple[GivenOption, ...]:
+    """Return what looks like an option behind the names of members: unzip takes it for a name, but for -d and -x."""
+    if found.table is None or found.table.name != "unzip" or len(found.operands) < 2:
+        return ()
+    first = found.operands[1]
+    return tuple([option for option in found.given if option.index > first and option.name not in ("-d", "-x")])
+
+
 def scan(command: Command, programs: ProgramTables = BUILT_IN) -> Scan:
     """Sort the words of a command by what its program makes of them."""
     return scan_words(command.words, programs.table(command.program or ""))
@@ -331,16 +339,32 @@ def _may_move(index: int, found: Scan, words: tuple[Word, ...]) -> bool:
     return any(word.text == found.subcommand for word in words[index:])
 
 
-def module_at(command: Command) -> int:
-    """Return the place of the module that Python runs, 0 if there is none."""
-    if not (command.program or "").startswith("python"):
-        return 0
-    for index, word in enumerate(command.words[1:-1], start=1):
-        if word.text == "-m":
-            return index + 1
-        if word.text is None or not word.text.startswith("-"):
-            return 0
-    return 0
+def module_words(command: Command) -> tuple[Word, ...]:
+    """Return the name of the module that Python runs and the words behind it, nothing if there is none.
+
+    `-m` may stand behind other options, in one word with them (`-Bm`) and with the name (`-mpytest`).
+    """
+    words = command.words
+    if not (command.program or "").startswith(("python", "pypy")):
+        return ()
+    index = 1
+    while index < len(words):
+        text = words[index].text or ""
+        index += 1
+        if text[:1] != "-" or text in ("-", "--"):
+            return ()
+        if text[:2] == "--":
+            index += text == "--check-hash-based-pycs"
+            continue
+        ends = [place for place, letter in enumerate(text) if place and letter in "mcWXQ"]
+        rest = text[ends[0] + 1 :] if ends else ""
+        letter = text[ends[0]] if ends else ""
+        if letter == "m":
+            return (Word(rest, rest), *words[index:]) if rest else words[index:]
+        if letter == "c":
+            return ()
+        index += bool(letter) and not rest
+    return ()
 
 
 def subcommand(command: Command, programs: ProgramTables = BUILT_IN) -> str | None:
