@@ -5,6 +5,7 @@ Each shape takes the words of one command and yields what they name. Which progr
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from byleave.shell.knowledge.file_operands import (
@@ -512,7 +513,7 @@ def _bound(value: str | None, *, mount: bool) -> Iterator[PossibleFile]:
 
 
 _CLOUD_VERBS = frozenset(
-    ["cp", "mv", "sync", "rsync", "copy", "move", "put", "get", "copyto", "moveto", "mirror", "scp"]
+    ["cp", "mv", "sync", "rsync", "copy", "move", "put", "get", "copyto", "moveto", "mirror", "scp", "serve"]
 )
 
 
@@ -522,7 +523,7 @@ def _cloud_copy(names: NamedFiles) -> Iterator[PossibleFile]:
     verb = next((place for place, word in enumerate(words) if word.text in _CLOUD_VERBS), None)
     operands = [] if verb is None else words[verb + 1 :]
     for place, word in enumerate(operands):
-        written = place > 0 and place == len(operands) - 1
+        written = place > 0 and place == len(operands) - 1 and words[verb or 0].text != "serve"
         start = word.text if word.text is not None else word.prefix
         if not (is_url(start) or is_remote(start)) and word.text not in STANDARD_STREAMS:
             put = tuple([last_name(each.text) for each in operands[:-1] if each.text]) if written else ()
@@ -549,7 +550,95 @@ def _made(names: NamedFiles) -> Iterator[PossibleFile]:
 
 def _served(names: NamedFiles) -> Iterator[PossibleFile]:
     """`python -m http.server` shows everything in a directory to who asks for it."""
-    yield from [PossibleFile(text, READ, tree=True) for text in names.value("-d", "--directory") or ["."]]
+    options = names.entry.get("serves", ("-d", "--directory"))
+    yield from [PossibleFile(text, READ, tree=True) for text in names.value(*options) or ["."]]
+
+
+def _serves(names: NamedFiles) -> Iterator[PossibleFile]:
+    """Yield what an interpreter or a tool serves that has a web server besides: `php -S`, `ruby -run -e httpd DIR`."""
+    yield from loose(names.command, BUILT_IN)
+    texts = [word.text or "" for word in names.command.words[1:]]
+    if names.command.program == "openssl" and not {"-WWW", "-HTTP"}.isdisjoint(texts):
+        yield PossibleFile(".", READ, tree=True)
+    elif names.command.program == "php" and any(text.startswith("-S") for text in texts):
+        roots = [after for text, after in pairwise([*texts, ""]) if text == "-t"]
+        roots += [text[2:] for text in texts if text.startswith("-t") and text != "-t"]
+        yield from [PossibleFile(text, READ, tree=True) for text in roots or ["."]]
+    elif "-run" in texts or any(text.startswith("-run") for text in texts):
+        behind = [place for place, text in enumerate(texts) if text.endswith("httpd")]
+        roots = [text for text in texts[behind[0] + 1 :][:1] if text[:1] != "-"] if behind else []
+        yield from [PossibleFile(text, READ, tree=True) for text in (roots or ["."] if behind else [])]
+
+
+_PUBLISHING = frozenset(["publish", "pack"])
+
+
+def _packs(names: NamedFiles) -> Iterator[PossibleFile]:
+    """`npm publish` and `npm pack` take in the whole directory of the package."""
+    yield from loose(names.command, BUILT_IN)
+    texts = [word.text or "" for word in names.command.words[1:] if (word.text or "-")[:1] != "-"]
+    if texts[:1] and texts[0] in _PUBLISHING and not names_given(names, "--dry-run"):
+        yield from [PossibleFile(text, READ, tree=True) for text in texts[1:2] or ["."]]
+
+
+def _python_archive(names: NamedFiles) -> Iterator[PossibleFile]:
+    """`python -m zipfile -c ARCHIVE FILES` and `-e ARCHIVE DIRECTORY`; `tarfile` is alike."""
+    creates, extracts = names_given(names, "-c", "--create"), names_given(names, "-e", "--extract")
+    for word in names.words[:1]:
+        yield from names.role(word, "write" if creates else "read")
+    for word in names.words[1:]:
+        yield from names.role(word, "write" if extracts else "read", tree=True)
+    if extracts and len(names.words) == 1:
+        yield PossibleFile(".", WRITE, tree=True)
+
+
+def _jar(names: NamedFiles) -> Iterator[PossibleFile]:
+    """`jar cf ARCHIVE FILES -C DIRECTORY FILES`: packed as tar does it; `jar xf` unpacks here."""
+    words = [word for word in names.command.words[1:] if not is_process(word)]
+    letters = (words[0].text or "").lstrip("-") if words else ""
+    long = {word.text for word in words}
+    creates = "c" in letters or "u" in letters or not {"--create", "--update"}.isdisjoint(long)
+    place: str | None = "."
+    following = iter(words[1:])
+    for word in following:
+        if word.text == "-C":
+            place = next((each.text for each in following), None)
+        elif creates and (word.text or "-")[:1] != "-":
+            yield PossibleFile(below(place, word.text), READ, tree=True)
+            place = "."
+    if not creates and "x" in letters:
+        yield PossibleFile(".", WRITE, tree=True)
+    yield from loose(names.command, BUILT_IN)
+
+
+def _cluster_copy(names: NamedFiles) -> Iterator[PossibleFile]:
+    """`kubectl cp FILE POD:FILE`, in both directions; a pod may stand behind its namespace."""
+    words = [word for word in names.words if word.text != "cp"]
+    for place, word in enumerate(words[:2]):
+        if word.text is None or ":" not in word.text:
+            put = tuple([last_name(each.text.partition(":")[2]) for each in words[:1] if each.text]) if place else ()
+            yield PossibleFile(word.text, WRITE if place else READ, tree=True, names=put)
+
+
+def _parallel(names: NamedFiles) -> Iterator[PossibleFile]:
+    """`parallel COMMAND :::: FILES` reads words from those files. The command is listed by itself."""
+    yield from loose(names.command, BUILT_IN)
+    listing = False
+    for word in names.command.words[1:]:
+        text = word.text or ""
+        if text.startswith(":::"):
+            listing = text.startswith("::::")
+        elif listing:
+            yield from names.role(word, "read")
+
+
+def _mounted(names: NamedFiles) -> Iterator[PossibleFile]:
+    """`mount --bind DIRECTORY PLACE`: everything in it has another name then."""
+    yield from loose(names.command, BUILT_IN)
+    texts = [word.text or "" for word in names.command.words[1:]]
+    if any(text in ("-B", "-R", "-M") or "bind" in text or text.startswith("--move") for text in texts):
+        for word in names.words[:1]:
+            yield from [PossibleFile(word.text, op, tree=True) for op in (READ, WRITE)]
 
 
 def _addresses(names: NamedFiles) -> Iterator[PossibleFile]:
@@ -570,8 +659,13 @@ _FILE_ADDRESSES = _RUN_ADDRESSES | {"FILE", "OPEN", "GOPEN", "CREATE", "CREAT", 
 
 
 def _zip(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`zip -m` deletes what it has packed."""
+    """`zip -m` deletes what it has packed; `zip -R` looks for names below this directory, `zip -@` reads them."""
     yield from names.operands()
+    letters = "".join([text for text in (word.text or "" for word in names.command.words[1:]) if text[:1] == "-"])
+    if "R" in letters:
+        yield PossibleFile(".", READ, tree=True)
+    if "@" in letters:
+        yield PossibleFile(None, READ)
     if names_given(names, "-m", "--move") or any(
         (word.text or "")[:1] == "-" and (word.text or "")[:2] != "--" and "m" in (word.text or "")
         for word in names.command.words[1:]
@@ -584,6 +678,13 @@ SHAPES = {
     "made": _made,
     "cloud_copy": _cloud_copy,
     "served": _served,
+    "serves": _serves,
+    "packs": _packs,
+    "python_archive": _python_archive,
+    "jar": _jar,
+    "cluster_copy": _cluster_copy,
+    "parallel": _parallel,
+    "mounted": _mounted,
     "addresses": _addresses,
     "difference": _difference,
     "stash": _stash,

@@ -5,6 +5,7 @@ with which options a directory among the operands is walked. Roles:
 
 - `read`, `write` (made or changed), `edit` (read and written), `delete`, `run` (read and executed)
 - `bind`: `SOURCE:TARGET`, a directory that is read and written elsewhere with all that is in it
+- `member`: `NAME=PLACE` or PLACE, a file or a directory whose files are read
 - `data`: not a file, or one whose name is only listed or tested
 - `other`: perhaps a file; it counts where it leads to a place that a rule or byleave closes
 - `sent`, `encoded`, `form`: text, or the file of `@FILE`, `NAME@FILE`, `NAME=@FILE`
@@ -205,9 +206,40 @@ _TOOLS: dict[str, Entry] = {
         "data",
         options={"at": ["--attach", "--attach-body", "--body", "--data"], "read": ["--tls-cert", "--tls-key"]},
     ),
-    "http.server": _entry(
-        "data", tree=["*"], shape="served", options={"data": ["-b", "--bind", "-d", "--directory", "-p", "--protocol"]}
+    **dict.fromkeys(
+        ["http.server", "SimpleHTTPServer", "CGIHTTPServer", "RangeHTTPServer", "uploadserver", "pyftpdlib"],
+        _entry(
+            "data",
+            tree=["*"],
+            shape="served",
+            options={"data": ["-b", "--bind", "-d", "--directory", "-p", "--protocol", "--port"]},
+        ),
     ),
+    "httpd": _entry("data", shape="served", serves=["-h"], options={"data": ["-h", "-p", "-u", "-c", "-r"]}),
+    "caddy": {
+        **_entry("other", options={"data": ["-r", "--root"]}),
+        "sub": {"file-server": _entry("data", shape="served", serves=["-r", "--root"])},
+    },
+    **dict.fromkeys(["php", "ruby"], _entry("other", shape="serves")),
+    "jupyter": {**_entry("other"), "sub": dict.fromkeys(["notebook", "lab", "server"], _TREE_OF_ALL)},
+    **dict.fromkeys(["npm", "pnpm", "yarn", "bun"], _entry("other", shape="packs")),
+    **dict.fromkeys(["zipfile", "tarfile"], _entry("read", shape="python_archive")),
+    "zipapp": _entry(
+        "read", tree=["*"], options={"write": ["-o", "--output"], "data": ["-p", "--python", "-m", "--main"]}
+    ),
+    "jar": _entry("other", shape="jar"),
+    **dict.fromkeys(
+        ["mksquashfs", "ditto", "rdiff-backup", "unison", "duplicity"], _entry("", shape="copy", tree=["*"])
+    ),
+    **dict.fromkeys(["borg", "kopia", "zpaq"], _entry("data read", tree=["*"])),
+    **dict.fromkeys(
+        ["genisoimage", "mkisofs", "xorriso", "pax"],
+        _entry("read", tree=["*"], options={"write": ["-o", "-f", "-output", "-outdev"], "data": ["-as", "-V", "-A"]}),
+    ),
+    "hg": {**_entry("other"), "sub": dict.fromkeys(["add", "addremove"], _TREE_OF_ALL)},
+    "parallel": _entry("other", shape="parallel"),
+    "mount": _entry("other", shape="mounted"),
+    "ansible": _entry("other", options={"script": ["-a", "--args"], "read": ["-i", "--inventory", "--key-file"]}),
     "gh": {
         **_entry("other"),
         "sub": {
@@ -688,6 +720,18 @@ _GIT: dict[str, Entry] = {
     ),
 }
 
+_CLUSTER: Entry = {
+    **_entry(
+        "other",
+        options={
+            "read": ["-f", "--filename", "--from-env-file", "--kubeconfig", "--patch-file"],
+            "member": ["--from-file"],
+            "run": ["-k"],
+        },
+    ),
+    "sub": {"cp": _entry("", shape="cluster_copy")},
+}
+
 FILES: dict[str, Entry] = {
     **_TOOLS,
     **dict.fromkeys(
@@ -819,10 +863,11 @@ FILES: dict[str, Entry] = {
     ),
     "openssl": _entry(
         "other",
+        shape="serves",
         options={
             "read": ["-in", "-inkey", "-key", "-CAfile", "-certfile", "-config", "-cert", "-sign", "-verify", "-kfile"],
             "write": ["-out", "-keyout", "-writerand"],
-            "data": ["-connect", "-subj", "-days", "-passin", "-passout", "-pass", "-servername", "-K", "-iv", "-k"],
+            "data": ["-connect", "-subj", "-days", "-servername", "-K", "-iv", "-k"],
         },
     ),
     "ssh": _entry(
@@ -845,10 +890,7 @@ FILES: dict[str, Entry] = {
             "data": ["-h", "--host", "-p", "--port", "-U", "--username", "-d", "--dbname", "-v", "--set", "-P", "-F"],
         },
     ),
-    "kubectl": _entry(
-        "other",
-        options={"read": ["-f", "--filename", "--from-env-file", "--kubeconfig", "--patch-file"], "run": ["-k"]},
-    ),
+    **dict.fromkeys(["kubectl", "oc"], _CLUSTER),
     "pandoc": _entry("read", options={"write": ["-o", "--output"], "data": ["-f", "-t", "--from", "--to", "-V", "-M"]}),
     **dict.fromkeys(["age", "rage"], _entry("read", options={"write": ["-o", "--output"], "data": ["-r"]})),
     **dict.fromkeys(["convert", "magick", "mogrify"], _entry("edit")),

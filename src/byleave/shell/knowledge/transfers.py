@@ -198,7 +198,7 @@ def _moved(places: Sequence[str | None]) -> list[str | None]:
 def unzip(names: NamedFiles) -> Iterator[PossibleFile]:
     words = names.words
     yield from [PossibleFile(word.text, READ) for word in words[:1]]
-    if _named_packing_has(names, "-l", "-v", "-t", "-p", "-c", "-Z"):
+    if _named_packing_has(names, "-l", "-v", "-t", "-p", "-c", "-Z") and not names.late_options:
         return
     for place in names.value("-d") or ["."]:
         members = [below(place, word.text) for word in words[1:]]
@@ -220,10 +220,22 @@ def seven(names: NamedFiles) -> Iterator[PossibleFile]:
     else:
         yield from [PossibleFile(word.text, WRITE) for word in words[1:2]]
         packed = [word.text for word in words[2:]] or ["."]
-        yield from [PossibleFile(text, READ, tree=True) for text in packed]
+        for word in names.command.words:  # `-ir!PATTERN`
+            option, mark, text = (word.text or "").partition("!")
+            packed += [text] if mark and option.startswith("-i") else []
+        everywhere = any((word.text or "").startswith(("-r", "-ir")) for word in names.command.words)
+        yield from [PossibleFile(_started(text, everywhere=everywhere), READ, tree=True) for text in packed]
         if any(word.text == "-sdel" for word in names.command.words):
             yield from [PossibleFile(text, DELETE, tree=True, gone=True) for text in packed]
         yield from [PossibleFile((text or "").lstrip("@"), READ, perhaps=True) for text in packed]
+
+
+def _started(text: str | None, *, everywhere: bool) -> str | None:
+    """Return where a pattern begins that the program itself expands; a name that it looks for everywhere is one."""
+    if text is None or not (everywhere or any(char in text for char in "*?")):
+        return text
+    marked = min([place for place in (text.find("*"), text.find("?")) if place >= 0], default=len(text))
+    return text[:marked].rpartition("/")[0] or "."
 
 
 def patch_file(names: NamedFiles) -> Iterator[PossibleFile]:
