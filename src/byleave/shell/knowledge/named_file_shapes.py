@@ -240,7 +240,7 @@ def _jq(names: NamedFiles) -> Iterator[PossibleFile]:
             index += 2
         else:
             values = values or text in ("--args", "--jsonargs")
-            if (not text.startswith("-") or text == "-") and not (values and (rest or filtered)):
+            if (not text.startswith("-") or text == "-") and not (values and rest):
                 rest.append(words[index])
             index += 1
     for word in rest if filtered else rest[1:]:
