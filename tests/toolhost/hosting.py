@@ -12,12 +12,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from byleave.guard.open_guard import guard_for
 from byleave.policy.load import Workspace
+from byleave.toolhost import host
 from byleave.toolhost.authorize import WithRunModes
 from byleave.toolhost.deadline import AnnouncingAsker, Deadline
 from byleave.toolhost.host import ToolHost, ToolInvocation
+from byleave.toolhost.limits import Timing
 from byleave.toolhost.outcome import outcome_tree
 from command import COMMAND, PATIENCE, Done
 from sandbox.machine import PYTHON, alive
@@ -97,11 +100,11 @@ class House:
         with guard_for(
             workspace, "call", files=[self.policy], asker=asking, policy=policy, client_approves=None
         ) as guard:
-            host = ToolHost(workspace, guard)
+            made = ToolHost(workspace, guard)
             try:
-                yield Hosting(host)
+                yield Hosting(made)
             finally:
-                host.close()
+                made.close()
 
     def start(self, *words: str, **streams: Any) -> "subprocess.Popen[bytes]":
         """Start `byleave call` in a session of its own."""
@@ -129,6 +132,21 @@ class Hosting:
     ) -> dict[str, Any]:
         return outcome_tree(self.host.execute(ToolInvocation(name, arguments or {}), cancel or Deadline()))
 
+    def call_in_time(
+        self, name: str, begins: Callable[[float], None] = lambda _seconds: None
+    ) -> tuple[dict[str, Any], float]:
+        """Call a tool with so much time between two requests that it asks in time, however busy the machine is.
+
+        Return the outcome, and that time. `begins` gets the time of each try.
+        """
+        for seconds in (0.5, 2.0, 8.0, 32.0):
+            begins(seconds)
+            with patch.object(host, "timing_of", lambda _tool, seconds=seconds: Timing(seconds, 0.3)):
+                outcome = self.call(name)
+            if outcome != silent(seconds):
+                break
+        return outcome, seconds
+
     def is_well(self) -> None:
         """Serve a tool that behaves."""
         assert self.call("good") == said("hello")
@@ -136,6 +154,14 @@ class Hosting:
 
 def said(text: str) -> dict[str, Any]:
     return {"outcome": "completed", "content": [{"type": "text", "text": text}]}
+
+
+def silent(seconds: float) -> dict[str, Any]:
+    return failed(f"the tool was ended: it asked for nothing and did not finish for {seconds:g} seconds")
+
+
+def unread(seconds: float) -> dict[str, Any]:
+    return failed(f"the tool was ended: it did not read what it was sent for {seconds:g} seconds")
 
 
 def failed(message: str) -> dict[str, Any]:
