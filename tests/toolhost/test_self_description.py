@@ -65,12 +65,28 @@ def schema(shop: Workshop, **given: Any) -> dict[str, Any]:
     return tree
 
 
+def own_words(shop: Workshop) -> SelfDescription:
+    """Return what the tool prints about itself, asked in this process."""
+    workspace = Workspace(str(shop.root))
+    policy = str(shop.root.parent / "policy.toml")
+    with guard_for(workspace, "call", files=[policy], client_approves=None) as guard:
+        host = ToolHost(workspace, guard)
+        try:
+            said = host.self_description("t", Deadline())
+            assert host.self_description("t", Deadline()) is said, "it is asked once"
+        finally:
+            host.close()
+    return said
+
+
 @needs_sandbox
-def test_the_schema_of_a_decorated_function_is_printed(tmp_path: Path) -> None:
+def test_the_schema_of_a_decorated_function_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(description, "PATIENCE", 60.0)  # our SDK takes long to load where many programs run
     source = os.path.dirname(os.path.dirname(os.path.dirname(description.__file__)))
     tool, files = script(DECORATED, command=[sys.executable, "t.py"])
     shop = Workshop.build(tmp_path, {"t": tool}, files, sandbox={"read": [source, sys.prefix]})
-    assert schema(shop) == {**PARAMETERS, "description": "Count the lines of a file."}
+    said = own_words(shop)
+    assert (said.parameters, said.description) == (PARAMETERS, "Count the lines of a file.")
 
 
 @needs_sandbox
@@ -134,13 +150,8 @@ def test_a_tool_that_says_something_else_takes_anything(
     monkeypatch.setattr(description, "PATIENCE", 1.5 if case == "nothing, for ever" else 20.0)
     content, warned = ODD[case]
     shop = shop_of(tmp_path, content)
-    workspace = Workspace(str(shop.root))
-    with guard_for(workspace, "call", files=[str(tmp_path / "policy.toml")], client_approves=None) as guard:
-        host = ToolHost(workspace, guard)
-        said = host.self_description("t", Deadline())
-        assert (structs.replace(said, problem=None), said.problem is not None) == (NOTHING, warned), said
-        assert host.self_description("t", Deadline()) is said, "it is asked once"
-        host.close()
+    said = own_words(shop)
+    assert (structs.replace(said, problem=None), said.problem is not None) == (NOTHING, warned), said
 
 
 @needs_sandbox
