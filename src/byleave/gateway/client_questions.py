@@ -207,7 +207,7 @@ class ClientQuestions:
         if problem is None and sum(asker is upstream for asker, _id in self._ids) >= MOST_OPEN:
             problem = error_tree(INVALID_REQUEST, "too many of your questions are not answered yet")
         key = upstream, bytes(asked.id)
-        if problem is None and key in self._ids:  # its answers could not be told apart, nor the questions counted
+        if problem is None and key in self._ids:  # which answer is whose would not be known
             problem = error_tree(INVALID_REQUEST, "a question of the same id is not answered yet")
         if problem is not None:
             upstream.reply(asked.id, error=problem)
