@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from byleave.core.match_context import NamedFile
     from byleave.core.policy import CompiledPolicy
     from byleave.core.protected import Protected
+    from byleave.shell.knowledge.possible_files import PossibleFile
     from byleave.shell.knowledge.programs import ProgramTables
     from byleave.shell.model import Command, Reading
     from byleave.workspace.resolve import Root
@@ -85,7 +86,7 @@ class CommandLineReader:
             each
             for command in commands
             for text, opened, place in self._redirections(command, start, finder, shopt=shopt)
-            for each in _each_way(text, {opened, *ways}, None if makers and not _exists(place) else place)
+            for each in _each_way(text, {opened, *ways}, None if _is_unsure(place, makers, ways) else place)
         )
         whole = _is_whole(text, commands)
         return CommandLine(
@@ -231,8 +232,18 @@ def _each_way(text: str, ways: set[bool], place: FsTarget | RefusedPath | None) 
     return [Redirection(text, writes, place) for writes in sorted(ways)]
 
 
-def _exists(place: FsTarget | RefusedPath | None) -> bool:
-    return not isinstance(place, FsTarget) or place.exists
+def _is_unsure(place: FsTarget | RefusedPath | None, makers: Sequence[int], ways: frozenset[bool]) -> bool:
+    """Whether more may be touched than the place of a redirection.
+
+    A name that the line may make a link of leads elsewhere. By the name of a descriptor that is open on a directory
+    (`grep -r x /dev/fd/3 3<.`), everything in the directory can be.
+    """
+    if not isinstance(place, FsTarget):
+        return False
+    return (bool(makers) and not place.exists) or (bool(ways) and place.directory)
+
+
+_OPENED = ("/dev/", "/proc/")  # where what is open has a name; it may stand in a word: --output=/dev/fd/3
 
 
 def _opened_again(commands: Iterable[Command], programs: ProgramTables) -> frozenset[bool]:
@@ -243,13 +254,13 @@ def _opened_again(commands: Iterable[Command], programs: ProgramTables) -> froze
     ways = set()
     for command in commands:
         named = [redirect.target for redirect in command.redirects if redirect.operator in WRITING]
-        written: list[str | None] = []
-        if any(is_descriptor_file(name) for name in command.argv):
-            written = [file.text for file in named_files(command, programs) if file.op == "write" and not file.perhaps]
-        if any(is_descriptor_file(name) for name in (*named, *written)):
+        used: list[PossibleFile] = []
+        if any(word is not None and any(sign in word for sign in _OPENED) for word in command.argv):
+            used = [file for file in named_files(command, programs) if is_descriptor_file(file.text)]
+        if any(map(is_descriptor_file, named)) or any(file.op == "write" and not file.perhaps for file in used):
             ways.add(True)
         named = [redirect.target for redirect in command.redirects if redirect.operator not in WRITING]
-        if any(is_descriptor_file(name) for name in (*named, *command.argv)):
+        if used or any(map(is_descriptor_file, (*named, *command.argv))):
             ways.add(False)
     return frozenset(ways)
 
