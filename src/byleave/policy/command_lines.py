@@ -269,11 +269,14 @@ def _parent(command: Command, commands: tuple[Command, ...], at: int) -> int | N
     """Return the number of the opaque wrapper that starts this command, the nearest before it."""
     if not command.via or command.via[-1].transparent:
         return None
-    for number in range(at - 1, -1, -1):
-        wrapper = commands[number]
-        if wrapper.wraps == "opaque" and wrapper.via == command.via[:-1] and wrapper.program == command.via[-1].name:
-            return number
-    return None
+    started = (
+        number
+        for number in range(at - 1, -1, -1)
+        if commands[number].wraps == "opaque"
+        and commands[number].via == command.via[:-1]
+        and commands[number].program == command.via[-1].name
+    )
+    return next(started, None)
 
 
 def _spelled(text: str, command: Command) -> str:
