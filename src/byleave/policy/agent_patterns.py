@@ -247,12 +247,10 @@ def gemini_command(text: str, prefix: str | None) -> Pattern:
 
 
 def gemini_tool(text: str, tool: str) -> Pattern:
-    """Return what a tool of Gemini CLI matches by its name."""
+    """Return what a tool of Gemini CLI matches by its name; the tools that run commands are not asked about."""
     if tool in _GEMINI_OLD:
         lost = "it is an old name of the tool: it needs approval"
         return gemini_tool(text, _GEMINI_OLD[tool]).replace(narrow=None, lost=lost)
-    if tool in GEMINI_SHELL:
-        return command_pattern(text, "")
     if tool in GEMINI_READ:
         return every_file(text, READ, READ)
     if tool in GEMINI_SEARCH:

@@ -76,7 +76,7 @@ class _GatewayReader:
             agents = {name: agent for name, agent in agents.items() if name != "default"}
         self._agents(agents, path, places)
         self._defaults(defaults, path, places)
-        for key in rules.keys() - {"agents", "defaults", "$schema"}:
+        for key in [key for key in rules if key not in ("agents", "defaults", "$schema")]:
             self._lose(path, places, (key,), key, "byleave does not know what it means")
 
     def _lose(self, path: str, places: JsonSpans, at: At, text: str, why: str) -> None:
@@ -99,7 +99,7 @@ class _GatewayReader:
                 for key in unknown:
                     self._lose(path, places, (*at, side, key), f"{name} {side} {key}", "byleave does not know it")
                 made[side] = self._reach(reach, f"{name}.{side}", denies=side == "deny")
-            for key in agent.keys() - {"allow", "deny"}:
+            for key in [key for key in agent if key not in ("allow", "deny")]:
                 self._lose(path, places, (*at, key), f"{name} {key}", "it says nothing of what the agent may reach")
             tools = _table(_table(agent.get("allow", {}), "allow").get("tools", {}), "tools")
             servers = _names(_table(agent.get("allow", {}), "allow").get("servers", []), "servers")

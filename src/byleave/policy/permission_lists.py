@@ -223,7 +223,7 @@ def _codex_files(
 ) -> Iterator[PermissionEntry | SettingsNote]:
     """What a profile keeps closed; places that begin with a colon are the workspace, or are not known."""
     for path, word in files.items():
-        place = above if path.startswith(":") else f"{above}/{path}".lstrip("/") if above else path
+        place = above if path.startswith(":") else f"{above.rstrip('/')}/{path}" if above else path
         if isinstance(word, dict):
             yield from _codex_files(word, place, source, (*at, path))
         elif word not in ("read", "write", "read-only", "read-write", "rw", "ro"):
