@@ -211,7 +211,7 @@ def searcher(pattern: str) -> Callable[[str], bool]:
     try:
         compiled = re2.compile(pattern, options)
     except re2.error as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(error.args[0].decode("utf-8", "replace")) from None  # the library speaks in bytes
     return lambda text: compiled.search(text.encode("utf-8", "replace").decode()) is not None
 
 

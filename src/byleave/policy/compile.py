@@ -28,7 +28,7 @@ from byleave.core.arguments import pointer_problem
 from byleave.core.decision import BUILT_IN
 from byleave.core.env_rules import EnvTable
 from byleave.core.fs_rules import FsRule, is_under
-from byleave.core.patterns import glob_problem, searcher
+from byleave.core.patterns import glob_problem, searcher, unclosed
 from byleave.core.policy import CompiledPolicy, KnownAnswers, PolicyView, ToolPolicy
 from byleave.core.protected import Protected
 from byleave.core.rules import RuleTable
@@ -484,6 +484,8 @@ class _Compilation:
             problem = pointer_problem(rule["arg"])
             if problem is not None:
                 self._problem(tool.layer, (*at, "arg"), problem, 'write "/name"')
+            if unclosed(rule.get("glob", "")):
+                self._problem(tool.layer, (*at, "glob"), 'a "[" is not closed', "close it")
             try:
                 searcher(rule.get("regex", ""))
             except ValueError as error:

@@ -35,6 +35,7 @@ from byleave.text import quoted, sentence_list
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from byleave.core.command_line import CommandLine
     from byleave.core.matchers import Matcher
     from byleave.policy.context import LineReader
     from byleave.policy.layers import Problems
@@ -167,7 +168,7 @@ class RuleCompiler:
     def _within(self, table: Mapping[str, Any], at: At, item: Item) -> str | None:
         if "within" not in table:
             return None
-        place = self._directory(self._expanded(table["within"]))
+        place = self._directory(self._expanded(table["within"], (*at, "within"), item))
         if place is None:
             self._problem(item, (*at, "within"), f"{quoted(table['within'])} cannot be resolved", "name a directory")
         return place
@@ -191,7 +192,7 @@ class RuleCompiler:
         ops = frozenset(table.get("ops", ALL_OPS))
         found: list[Matcher] = []
         for text in _words(table["path"]):
-            pattern = self._expanded(text)
+            pattern = self._expanded(text, (*at, "path"), item)
             problem = glob_problem(pattern)
             if problem is not None:
                 self._problem(item, (*at, "path"), f"{quoted(text)}: {problem}", "write a glob such as src/**")
@@ -304,29 +305,25 @@ class RuleCompiler:
         return None if not found else found[0] if len(found) == 1 else All(tuple(found))
 
     def _try_examples(self, rule: CompiledRule, item: Item) -> None:
+        reader = self._read_line
+        if reader is None:
+            return
         for key, expected in (("match", True), ("not_match", False)):
             for number, example in enumerate(item.tree.get(key, ())):
-                if self._matches(rule, example) is not expected:
+                if _matches(rule, reader.read(example)) is not expected:
                     verb = "does not match" if expected else "matches"
                     at = (*item.tree[AT], key, number)
                     self._problem(
                         item, at, f"the rule {verb} its own example {quoted(example)}", "change the rule or the example"
                     )
 
-    def _matches(self, rule: CompiledRule, example: str) -> bool:
-        if self._read_line is None:
-            return False
-        line = self._read_line.read(example)
-        granting = rule.outcome is ALLOW
-        subjects = [MatchContext("execute", None, part) for part in line.parts]
-        return any(
-            rule.matcher.match(subject, granting=granting) is True and (not granting or rule.matcher.covers(subject))
-            for subject in subjects
-        )
-
-    def _expanded(self, text: str) -> str:
+    def _expanded(self, text: str, at: At, item: Item) -> str:
+        """Return a path with the home directory written out; where there is none, that is a problem of the rule."""
         if text != "~" and not text.startswith("~/"):
             return text
+        if not self._home:
+            hint = "set HOME to an absolute path, or write the whole path"
+            self._problem(item, at, f"{quoted(text)} begins at home, and there is no home directory", hint)
         return (self._directory(self._home) or self._home) + text[1:]  # actions come by their real names
 
     def _problem(self, item: Item, at: At, problem: str, hint: str) -> None:
@@ -344,6 +341,16 @@ _MAKERS = (
     RuleCompiler._agent,  # noqa: SLF001
     RuleCompiler._combined,  # noqa: SLF001
 )
+
+
+def _matches(rule: CompiledRule, line: CommandLine) -> bool:
+    """Whether a rule matches a part of a line."""
+    granting = rule.outcome is ALLOW
+    subjects = [MatchContext("execute", None, part) for part in line.parts]
+    return any(
+        rule.matcher.match(subject, granting=granting) is True and (not granting or rule.matcher.covers(subject))
+        for subject in subjects
+    )
 
 
 def _words(value: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:

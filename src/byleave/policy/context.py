@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from byleave.core.fs_rules import FsTarget
-from byleave.errors import ConfigError, ConfigErrors
 from byleave.policy.dirs import real_path
 from byleave.record import Record
 
@@ -65,7 +64,7 @@ class CompileContext(Record):
 
 
 class LineReader:
-    """Reads command lines in a workspace, with the programs that the policy describes.
+    """Reads command lines in a workspace, with the programs that the policy describes and that were checked before.
 
     The package `shell` is loaded when the first one comes.
     """
@@ -87,8 +86,5 @@ class LineReader:
         from byleave.shell.knowledge.programs import BUILT_IN as KNOWN_PROGRAMS
 
         root: Any = self._root
-        try:
-            programs = KNOWN_PROGRAMS.extended(self.programs) if self.programs else KNOWN_PROGRAMS
-            return CommandLineReader(root, programs, self._home)
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise ConfigErrors([ConfigError(f"programs: {error}", hint="see docs/commands.md for the keys")]) from None
+        programs = KNOWN_PROGRAMS.extended(self.programs) if self.programs else KNOWN_PROGRAMS
+        return CommandLineReader(root, programs, self._home or None)
