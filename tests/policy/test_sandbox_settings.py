@@ -7,7 +7,9 @@ import pytest
 
 from byleave.errors import ConfigErrors
 from byleave.policy.dirs import UserDirs
+from byleave.policy.layers import Layer
 from byleave.policy.load import Workspace
+from byleave.policy.sandbox_settings import access_layer
 from scene import TOOL, Scene
 
 
@@ -202,3 +204,44 @@ def test_what_trust_would_open_is_listed(scene: Scene, capsys: pytest.CaptureFix
     said = capsys.readouterr()
     assert 'sandbox = {write = {strategy = "append", value = ["/opt/cache"]}}' in said.out + said.err
     assert "limits = {memory = 1024}" in said.out + said.err
+
+
+def access(tmp_path: Path, text: str) -> Layer:
+    """Read what `byleave run --access mine.toml` reads."""
+    (tmp_path / "access.toml").write_text(text)
+    return access_layer("run", str(tmp_path / "access.toml"), "mine.toml")
+
+
+ACCESS = {
+    "[acess]\n": 'mine.toml:1: "acess" is no key of this file',
+    "[access]\nfs = 7\n": "mine.toml:2: tools.run.access.fs: expected a list of tables or a table, got the number 7",
+    '[limits]\nmemory = "many"\n': 'mine.toml:2: "many" is no size',
+    "[access\n": "mine.toml:1: the brackets of this table are not closed",
+}
+
+
+@pytest.mark.parametrize(("text", "problem"), ACCESS.items())
+def test_what_cannot_be_meant_in_the_access_of_one_run_is_named_with_its_line(
+    text: str, problem: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigErrors) as caught:
+        access(tmp_path, text)
+    assert str(caught.value).startswith(problem)
+
+
+def test_the_access_of_one_run_holds_for_it_and_its_rules_are_known_by_line(scene: Scene, tmp_path: Path) -> None:
+    text = '[limits]\nmemory = "1 GB"\n[[access.fs]]\npath = "src"\nread = true\n'
+    policy = scene.workspace.load(extra=[access(tmp_path, text)])
+    read = {"kind": "read", "path": "src/a", "tool": "run"}
+    verdict = policy.decide(read)
+    assert (verdict.decision.word, [ref.source for ref in verdict.because]) == ("allow", ["mine.toml:3"])
+    assert policy.compiled.tools["run"].settings["limits"] == {"memory": 1 << 30}
+    with pytest.raises(ConfigErrors) as caught:
+        scene.workspace.load(extra=[access(tmp_path, text.replace("src", "/etc"))])
+    assert str(caught.value).startswith("mine.toml:4: the path of a rule cannot be used")
+
+
+def test_one_run_without_access_of_its_own_has_what_every_tool_has(scene: Scene) -> None:
+    policy = scene.workspace.load(extra=[access_layer("run", None)])
+    answers = [policy.decide({"kind": "read", "path": path, "tool": "run"}).decision.word for path in ("a", "/etc/x")]
+    assert answers == ["allow", "deny"]

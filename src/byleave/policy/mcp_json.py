@@ -61,10 +61,8 @@ class JsonSpans:
     def _look(self, path: Path) -> tuple[Stretch | None, Stretch]:
         if path and path[0] in self.aliases and path[:1] not in self._found:
             path = (self.aliases[str(path[0])], *path[1:])
-        for length in range(len(path), -1, -1):
-            if path[:length] in self._found:
-                return self._found[path[:length]]
-        return None, (0, 1)
+        above = (path[:length] for length in range(len(path), -1, -1))
+        return next(self._found[each] for each in above if each in self._found)  # the whole value is always there
 
 
 def parse_json(content: bytes | str, file: str) -> tuple[Any, JsonSpans]:

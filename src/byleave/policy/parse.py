@@ -22,26 +22,16 @@ if TYPE_CHECKING:
 
 def parse_file(content: bytes, file: str) -> Tree:
     """Return the normal form of a TOML file, or of a JSON file; all its problems at once if it has any."""
-    tree, places, left_out = _read(content, file)
-    made = _normal(tree, file, places)
-    return {**made, LEFT_OUT: left_out} if left_out else made
-
-
-def _read(content: bytes, file: str) -> tuple[dict[str, Any], Spots, list[str]]:
-    """Return the checked tree of a file, where its parts stand, and what was left out of it."""
     if is_json(file, content):
-        return read_foreign(content, file)
+        tree, places, left_out = read_foreign(content, file)
+        made = _normal(tree, file, places)
+        return {**made, LEFT_OUT: left_out} if left_out else made
     text = read_text(content, file)
-    tree = parse_toml(text, file)
-    places = locate(text)
-    problems = check_tree(tree, file=file, places=places)
-    if problems:
-        raise ConfigErrors(problems)
-    return tree, places, []
+    return parse_table(parse_toml(text, file), file, locate(text))
 
 
 def parse_table(tree: Any, file: str, places: Spots) -> Tree:
-    """Return the normal form of a policy that is one table of another file; `places` say where its parts stand."""
+    """Return the normal form of a tree, or of a policy that is one table of another; `places` say where it stands."""
     problems = check_tree(tree, file=file, places=places)
     if problems:
         raise ConfigErrors(problems)

@@ -15,7 +15,7 @@ from byleave.core.fs_rules import is_under
 from byleave.errors import ConfigError, ConfigErrors
 from byleave.policy.dirs import hook_settings, real_path
 from byleave.policy.layers import COMMAND_LINE, Layer, read_given_file
-from byleave.policy.normalize import AT, HOST_PATHS, LINE, NOTHING, Item, compose, normal_tree, patch
+from byleave.policy.normalize import AT, HOST_PATHS, LINE, NOTHING, Item, compose, patch
 from byleave.policy.toml_spans import locate
 from byleave.text import quoted
 
@@ -59,15 +59,15 @@ class HostPathCompiler:
         """Yield the usable paths of one list, and note the others."""
         configured = layer.tree["sandbox"][key]
         for number, text in enumerate(configured["value"]):
-            path = _absolute(text, self._context.home)
-            problem = self._problem(key, text, path)
-            if problem is not None:
-                self._problems.add(layer, problem[0], hint=problem[1], at=(*configured[AT], number))
-            elif path is not None:
+            path = self._usable(key, text)
+            if isinstance(path, str):
                 yield path
+            else:
+                self._problems.add(layer, path[0], hint=path[1], at=(*configured[AT], number))
 
-    def _problem(self, key: str, text: str, path: str | None) -> tuple[str, str] | None:
-        """Return what is wrong with a path, and what to do about it."""
+    def _usable(self, key: str, text: str) -> str | tuple[str, str]:
+        """Return the absolute path; where it cannot be used, what is wrong with it, and what to do about it."""
+        path = _absolute(text, self._context.home)
         if any(_is_odd(char) for char in text):
             return f"{quoted(text)} contains a control character", "write the path without it"
         if ".." in text.split("/"):
@@ -81,7 +81,7 @@ class HostPathCompiler:
         if place is not None:
             problem = f"{quoted(text)} reaches {quoted(place)}, which {_CLOSED[key]}"
             return problem, "name a path that neither holds it nor lies in it"
-        return None
+        return path
 
     def _reached(self, key: str, path: str) -> str | None:
         """Return the place of ours that a path is, holds or lies in.
@@ -117,8 +117,7 @@ def access_layer(tool: str, path: str | None, shown: str | None = None) -> Layer
 
     Its rules are found in the file by line; `shown` is how the user wrote its path.
     """
-    from byleave.policy.diagnostics import check_tree  # heavy: for access that a command line adds
-    from byleave.policy.parse import parse_tree
+    from byleave.policy.parse import parse_table, parse_tree  # heavy: for access that a command line adds
     from byleave.policy.toml_text import parse_toml, read_text
 
     entry: dict[str, Any] = {"source": "local", "runtime": "stdio"}
@@ -135,15 +134,7 @@ def access_layer(tool: str, path: str | None, shown: str | None = None) -> Layer
         at = places.point((*_AROUND, unknown[0]), file)
         raise ConfigErrors([ConfigError(f"{quoted(unknown[0])} is no key of this file", hint=hint, at=at)])
     entry |= {key: tree[key] for key in _KEYS if key in tree}
-    whole = {"tools": {tool: entry}}
-    problems = check_tree(whole, file=file, places=places)
-    if problems:
-        raise ConfigErrors(problems)
-    made, found = normal_tree(whole, places.line)
-    if found:
-        raise ConfigErrors(
-            [ConfigError(error.problem, hint=error.hint, at=places.point(at, file)) for at, error in found]
-        )
+    made = parse_table({"tools": {tool: entry}}, file, places)
     return Layer(COMMAND_LINE, made, file, content, path=path, around=len(_AROUND))
 
 
