@@ -195,6 +195,47 @@ def test_a_change_that_begins_while_the_file_is_read_is_not_taken(
     assert place.later() == ["allow", "allow"]  # by now it is empty for good
 
 
+def test_a_file_that_is_cut_in_a_key_while_it_is_read_is_not_taken(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, file = watched(scene, "project", DENY_LS)
+    read = LayerFiles.read_project_file
+
+    def cut(files: LayerFiles, name: str) -> bytes:
+        if name == "byleave.toml":
+            file.write_text("[[rules]\n")
+        return read(files, name)
+
+    file.write_text(DENY_MAKE)
+    place.says()
+    monkeypatch.setattr(LayerFiles, "read_project_file", cut)
+    place.time += STILL
+    assert place.says() == ["deny", "allow"]
+    assert "cannot be used" not in "".join(place.policy.warnings)
+    monkeypatch.undo()
+    file.write_text(DENY_MAKE)
+    assert place.later() == ["allow", "deny"]
+
+
+@pytest.mark.parametrize("layer", ["project", "managed"])
+def test_a_file_that_appears_counts_when_it_rests(scene: Scene, layer: str) -> None:
+    place = Watched(scene)
+    assert place.says() == ["allow", "allow"]
+    scene.say(layer, DENY_LS)
+    assert place.later(STILL * 0.9) == ["allow", "allow"]
+    assert place.later() == ["deny", "allow"]
+
+
+def test_a_file_that_appears_while_another_one_counts_is_not_taken_with_it(scene: Scene) -> None:
+    place = Watched(scene)
+    scene.say("user", DENY_MAKE + ALLOW)
+    assert place.says() == ["allow", "allow"]
+    scene.say("managed", DENY_LS)
+    place.time += STILL
+    assert place.says() == ["allow", "deny"]
+    assert place.later() == ["deny", "deny"]
+
+
 def test_a_broken_file_keeps_the_old_rules_when_it_rests_too(scene: Scene) -> None:
     place, file = watched(scene, "project", DENY_LS)
     file.write_text("[[rules]\n")

@@ -199,3 +199,27 @@ def test_files_in_and_above_the_home_directory_say_nothing_about_projects(tmp_pa
     homes = homes_in(tmp_path).replace(user=str(home))
     policy = Workspace(str(home / "work"), homes=homes).load()
     assert policy.decide({"kind": "command", "command": "ls"}).decision.word == "allow"
+
+
+def test_what_a_project_says_of_other_places_closes_this_one_to_its_tools(project: Path, tmp_path: Path) -> None:
+    homes = homes_in(tmp_path)
+    open_ = '[[tools.{0}.access.fs]]\npath = "."\nread = true\n'
+    tools = "".join(f'[tools.{name}]\nsource = "local"\n{open_.format(name)}' for name in ("closed", "free"))
+    (tmp_path / "home/config/config.toml").write_text(tools)
+    (project / "byleave.toml").write_text(
+        '[[tools.closed.access.fs]]\npath = "docs"\nread = true\n[[tools.closed.access.fs]]\npath = "../up"\n'
+        '[[tools.free.access.env]]\nname = "A"\n'
+    )
+    plant(project, "sub/.byleave/")
+    policy = Workspace(str(project / "sub"), homes=homes).load()
+    answers = [policy.decide({"kind": "read", "path": "a", "tool": name}).decision.word for name in ("closed", "free")]
+    assert answers == ["deny", "allow"]
+
+
+def test_what_a_project_denies_its_agents_is_denied_below(project: Path, tmp_path: Path) -> None:
+    homes = homes_in(tmp_path)
+    (tmp_path / "home/config/config.toml").write_text('[agents.a]\nallow.servers = ["*"]\n')
+    (project / "byleave.toml").write_text('[agents.a]\nallow.servers = ["*"]\ndeny.servers = ["db"]\n')
+    plant(project, "sub/.byleave/")
+    policy = Workspace(str(project / "sub"), homes=homes).load()
+    assert [policy.could_call("a", name, None) for name in ("db", "wiki")] == [False, True]

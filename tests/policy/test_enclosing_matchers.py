@@ -9,6 +9,7 @@ from byleave.policy.load import Workspace
 from policy.test_enclosing import homes_in
 
 READ = {"kind": "read", "path": "keys/k"}
+CALL = {"kind": "call", "agent": "a", "server": "files", "tool": "get", "arguments": {"path": "$OUTER/sub/keys/k"}}
 RULES = {
     "absolute": ('deny = { path = "$OUTER/sub/keys/**" }', READ),
     "any": ('deny = { any = [{ path = "other/**" }, { path = "sub/keys/**" }] }', READ),
@@ -16,6 +17,7 @@ RULES = {
     "not": ('deny = { all = [{ path = "sub/**" }, { not = { path = "sub/src/**" } }] }', READ),
     "several": ('deny = { path = ["other/**", "sub/keys/*"] }', READ),
     "a pattern for the directory": ('deny = { path = "s*/keys/**" }', READ),
+    "inside": ('deny = { call = { server = "files", arg = "/path", inside = "sub/keys" } }', CALL),
     "within": ('deny = { command = "make", within = "sub" }', {"kind": "command", "command": "make"}),
     "within, absolute": ('deny = { command = "make", within = "$OUTER/sub" }', {"kind": "command", "command": "make"}),
 }
@@ -31,5 +33,5 @@ def test_a_deny_of_the_project_holds_inside(tmp_path: Path, name: str) -> None:
     (outer / "byleave.toml").write_text(f"[[rules]]\n{text}\n".replace("$OUTER", str(outer)))
     (outer / "sub/byleave.toml").write_text("")
     workspace = Workspace(str(outer / "sub"), homes=homes_in(tmp_path))
-    verdict = workspace.load().decide(action)
+    verdict = workspace.load().decide(json.loads(json.dumps(action).replace("$OUTER", str(outer))))
     assert verdict.decision.word == "deny", json.dumps(verdict.reason)

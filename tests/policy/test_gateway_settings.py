@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from byleave.errors import ConfigErrors
-from byleave.policy.gateway_settings import ALGORITHMS, IdentityRule, JwtSettings, ScopeRule
+from byleave.policy.gateway_settings import ALGORITHMS, CallLimit, IdentityRule, JwtSettings, ScopeRule
 from scene import Scene
 
 URL = "https://mcp.example.com/mcp"
@@ -115,6 +115,8 @@ WRONG = {
     "a scope for all and some": (ONE + "[gateway.scopes]\na = {all = true, servers = ['x']}\n", "needed for?"),
     "a server that is no glob": (ONE + "[gateway.scopes]\na = {servers = ['x[']}\n", "is not closed"),
     "a tool that is no glob": (ONE + "[gateway.scopes]\na = {tools = {x = ['']}}\n", "the pattern is empty"),
+    "a limit of nothing": ("[[gateway.limits]]\nserver = 'db'\n", "this limits nothing"),
+    "a limit for no glob": ("[[gateway.limits]]\ntool = 'x['\nrate = 1\n", '"x[": a "[" is not closed'),
     "a word that is never read": (ONE + "[agents.a]\njwt = 'w'\n", "read in tokens of [gateway.jwt] only"),
 }
 
@@ -177,3 +179,40 @@ def test_a_scope_for_a_server_that_is_nowhere_is_worth_a_warning(scene: Scene) -
     scene.say("user", ONE + "[gateway.scopes]\na = {servers = ['bd', 'x*']}\n[servers.db]\ncommand = ['a']\n")
     warnings = scene.load().compiled.warnings
     assert "gateway.scopes.a: no server of that name is configured: bd" in warnings
+
+
+def test_a_limit_for_a_server_that_is_nowhere_is_worth_a_warning(scene: Scene) -> None:
+    limits = "".join(f"[[gateway.limits]]\nserver = '{name}'\nrate = 1\n" for name in ("bd", "x*", "local", "db"))
+    scene.say("user", limits + "[servers.db]\ncommand = ['a']\n")
+    assert scene.load().compiled.warnings == ("gateway.limits: no server of that name is configured: bd",)
+
+
+LIMIT = CallLimit("ci-*", "db", "get_*")
+CALLS = [
+    (LIMIT, ("ci-1", "db", "get_x"), True),
+    (LIMIT, ("ci-1", "db", "put_x"), False),
+    (LIMIT, ("ci-1", "wiki", "get_x"), False),
+    (LIMIT, ("dev", "db", "get_x"), False),
+    (LIMIT, (None, "db", "get_x"), False),
+    (LIMIT, ("ci-1", "db", None), False),
+    (CallLimit(), (None, "db", None), True),
+]
+
+
+@pytest.mark.parametrize(("limit", "call", "expected"), CALLS, ids=str)
+def test_a_limit_is_about_the_calls_that_all_its_patterns_match(
+    limit: CallLimit, call: tuple[str | None, str, str | None], *, expected: bool
+) -> None:
+    assert limit.covers(*call) is expected
+
+
+def test_what_is_no_tool_needs_the_scopes_of_its_whole_server(scene: Scene) -> None:
+    scopes = "[gateway.scopes]\nall = {all = true}\nwhole = {servers = ['d*']}\npart = {tools = {db = ['put_*']}}\n"
+    scene.say("user", ONE + scopes)
+    gateway = scene.load().compiled.gateway
+    needed = [gateway.scopes_for(*of) for of in (("db", "put_x"), ("db", "get_x"), ("db", None), ("wiki", "put_x"))]
+    assert needed == [("all", "whole", "part"), ("all", "whole"), ("all", "whole"), ("all",)]
+
+
+def test_a_limit_is_named_by_what_it_matches() -> None:
+    assert LIMIT.patterns == (("agent", "ci-*"), ("server", "db"), ("tool", "get_*"))

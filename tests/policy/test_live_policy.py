@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from byleave.core.action import Action, FileAction, UrlAction
+from byleave.core.action import Action, CommandAction, FileAction, UrlAction
 from byleave.errors import ConfigErrors, InputError
 from byleave.policy.live_policy import REVALIDATE_AFTER, LivePolicy
 from scene import TOOL, Scene
@@ -157,3 +157,91 @@ def test_a_link_that_a_path_rule_names_is_looked_at_again(scene: Scene) -> None:
     (scene.root / "secret").symlink_to("two")
     policy.expire()
     assert str(policy.decide({"kind": "read", "path": "two/x"}).decision) == "deny"
+
+
+AGENT = '[agents.a]\nallow.servers = ["db"]\n'
+
+
+def test_what_an_agent_may_call_is_looked_up_again_after_a_while(scene: Scene) -> None:
+    scene.say("user", AGENT)
+    policy = scene.load()
+    asked = [policy.could_call("a", "db", None)]
+    scene.say("user", AGENT.replace("db", "wiki"))
+    asked.append(policy.could_call("a", "db", None))
+    policy.expire()
+    asked.append(policy.could_call("a", "db", None))
+    assert asked == [True, True, False]
+
+
+def test_a_policy_that_follows_no_changes_answers_as_before(scene: Scene) -> None:
+    policy = scene.workspace.try_user_file(b'[[rules]]\nallow = { command = "make" }\n', "default")
+    compiled = policy.compiled
+    scene.say("user", '[[rules]]\ndeny = { command = "make" }\n')
+    policy.look_again()
+    policy.expire()
+    assert policy.decide({"kind": "command", "command": "make"}).allowed
+    assert policy.compiled is compiled
+
+
+def test_another_policy_can_be_asked_in_the_same_workspace(scene: Scene) -> None:
+    scene.say("user", '[[rules]]\nallow = { command = "make" }\n')
+    here = scene.load()
+    scene.say("user", '[[rules]]\ndeny = { command = "make" }\n')
+    there = here.under(scene.load().compiled.policy)
+    make = {"kind": "command", "command": "make"}
+    assert [policy.decide(make).decision.word for policy in (here, there)] == ["allow", "deny"]
+
+
+SECRETS = '[[rules]]\ndeny = { path = "private/**" }\n[[rules]]\nallow = { path = "**" }\n'
+SEARCHES = [
+    ("", ".", "ask"),  # no rule at all
+    (SECRETS, "private/x", "deny"),
+    (SECRETS, "plain", "allow"),
+    (SECRETS, ".", "ask"),
+    (SECRETS, "gone", "allow"),
+    (SECRETS, "plain/x", "deny"),
+]
+
+
+@pytest.mark.parametrize(("rules", "path", "expected"), SEARCHES)
+def test_a_search_is_decided_by_its_place_and_by_what_is_closed_below(
+    scene: Scene, rules: str, path: str, expected: str
+) -> None:
+    (scene.root / "plain").touch()
+    scene.say("user", rules)
+    assert scene.load().decide({"kind": "search", "path": path, "query": "x"}).decision.word == expected
+
+
+def test_one_line_is_decided_for_who_can_confine_it_and_for_who_cannot(scene: Scene) -> None:
+    scene.say("user", '[shell]\n[[rules]]\nallow = { command = "make" }\nsandbox = true\n')
+    policy = scene.load()
+    assert policy.compiled.read_line is not None
+    line = policy.compiled.read_line.read("make")
+    answers = [policy.decide_both(CommandAction("make"), read) for read in (line, None)]
+    assert [tuple(said.decision.word for said in both) for both in answers] == [("allow", "ask"), ("ask", "ask")]
+
+
+def test_nothing_has_changed_until_a_file_a_path_or_the_repository_has(scene: Scene) -> None:
+    (scene.root / ".git").mkdir()
+    policy = scene.load()
+    policy.decide({"kind": "create", "path": "new"})  # looks at the repository
+
+    def known_by_name(path: str) -> bool:
+        return path == "private"
+
+    def never(path: str) -> bool:
+        return not path
+
+    same = [policy.is_as_before(never)]
+    (scene.root / "private").rename(scene.root / "moved")
+    (scene.root / "private").symlink_to("moved")
+    same += [policy.is_as_before(known_by_name), policy.is_as_before(never)]
+    (scene.root / "private").unlink()
+    (scene.root / "moved").rename(scene.root / "private")
+    same.append(policy.is_as_before(never))
+    (scene.root / ".git/config").touch()
+    same.append(policy.is_as_before(never))
+    (scene.root / ".git/config").unlink()
+    scene.say("project", "")
+    same.append(policy.is_as_before(never))
+    assert same == [True, True, False, True, False, False]

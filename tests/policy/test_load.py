@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from byleave.errors import InputError
 from byleave.policy import machine_places
-from byleave.policy.load import Workspace
+from byleave.policy.load import ROOT_FILE, Workspace
 from scene import Scene
 
 READ = {"kind": "read", "path": "src/a"}
@@ -84,3 +85,45 @@ def test_a_check_enters_the_loader_once_and_its_neighbours_a_few_times(scene: Sc
     found = entries(lambda: Workspace(root, homes=homes).load().decide(READ))
     assert found["byleave.policy.load"] == 2  # to make the workspace, and to load
     assert found["byleave.policy.live_policy"] == 2  # to make the policy, and to decide
+
+
+def test_a_project_is_judged_as_it_is_written_whether_it_is_trusted_or_not(scene: Scene) -> None:
+    scene.say("project", '[[rules]]\nallow = { command = "make" }\n')
+    make = {"kind": "command", "command": "make"}
+    policies = (scene.workspace.load(), scene.workspace.load_as_written())
+    assert [policy.decide(make).decision.word for policy in policies] == ["ask", "allow"]
+    with pytest.raises(InputError, match="is no session name"):
+        scene.workspace.load_as_written(session="../x")
+
+
+def test_what_was_said_before_holds_where_a_change_cannot_be_used_beside_the_rest(scene: Scene) -> None:
+    tool = '[tools.t]\nsource = "local"\n'
+    scene.say("user", tool + '[[tools.t.access.fs]]\npath = "src"\nread = true\n')
+    policy = scene.load()
+    scene.say("managed", '[tools.t.sandbox.filesystem]\nallow = ["."]\n')
+    policy.look_again()
+    asked = [policy.decide({"kind": "read", "path": path, "tool": "t"}).decision.word for path in ("src/a", "b")]
+    assert asked == ["allow", "deny"]
+    (warning,) = policy.warnings
+    assert warning.startswith("the configuration has changed and cannot be used; what it said before still holds:\n")
+    assert "a tool has access or the older sandbox, not both" in warning
+
+
+def test_the_places_of_byleave_are_its_directories_and_the_files_of_the_policy(scene: Scene) -> None:
+    policy = scene.load()
+    places = scene.workspace.own_places(policy.compiled.layers)
+    assert {str(scene.home), str(scene.managed), str(scene.file("user"))} <= set(places)
+
+
+def test_where_a_workspace_is_stands_beside_its_records_if_they_can_be_written(scene: Scene) -> None:
+    workspace = scene.workspace
+    file = Path(workspace.homes.workspace(workspace.root.path)) / ROOT_FILE
+    (scene.home / "workspaces").touch()
+    workspace.remember_root()
+    assert not (scene.home / "workspaces").is_dir()
+    (scene.home / "workspaces").unlink()
+    workspace.remember_root()
+    assert file.read_text() == str(scene.root)
+    file.write_text("mine")
+    workspace.remember_root()
+    assert file.read_text() == "mine"

@@ -54,6 +54,7 @@ def test_a_value_goes_with_its_comma(number: int, left: str) -> None:
 
 def test_a_list_is_not_emptied_and_an_unknown_place_changes_nothing() -> None:
     assert without_items('[[rules]]\nallow = { command = "a" }\n', [("rules", 0)]) is None
+    assert without_items('a = ["x"]\n', [("a", 0)]) is None
     assert without_items(FILE, [("rules", 9)]) is None
     assert without_items(FILE, [("tools", "t", "access", "fs", 0)]) is None
 

@@ -19,6 +19,10 @@ from byleave.errors import ConfigErrors, InputError, StateError
 from byleave.policy.layers import LOCAL, MANAGED, PROJECT, SESSION, USER, Layer
 from byleave.policy.live_policy import LivePolicy
 from byleave.policy.parse import parse_tree
+from byleave.policy.trust import ProjectTrust
+from byleave.store.approvals import UNREAD
+from byleave.user_files import digest
+from byleave.workspace.resolve import Root
 from scene import TOOL, Scene
 
 GRANT = '[[tools.t.access.fs]]\npath = "src"\nread = true\n'
@@ -609,3 +613,13 @@ def test_what_the_user_s_configuration_links_to_is_guarded(scene: Scene) -> None
     (scene.root / "dotfile").chmod(0o600)
     (scene.home / "config.toml").symlink_to(scene.root / "dotfile")
     assert [scene.decision("update", path=path) for path in ("dotfile", "other")] == ["deny", "allow"]
+
+
+def test_a_script_that_fails_while_it_is_read_counts_as_unread(scene: Scene) -> None:
+    """The memory of a process is a plain file, whose first bytes nobody can read."""
+    workspace = scene.workspace
+    trust = ProjectTrust(Root.at(f"/proc/{os.getpid()}"), workspace.approvals)
+    tree = parse_tree({"tools": {"t": {"source": "local", "command": ["./mem", "./comm"]}}})
+    scripts = dict(trust.fingerprint("byleave.toml", b"", tree).scripts)
+    assert scripts["mem"] == UNREAD
+    assert scripts["comm"] == digest(Path(f"/proc/{os.getpid()}/comm").read_bytes())
