@@ -96,6 +96,30 @@ def test_a_file_that_is_known_only_at_run_time_is_asked_about(scene: Scene, line
     assert decide(scene, line) == expected
 
 
+LOST = [
+    ("anything secrets/k", "deny"),
+    ("anything plain/a", "allow"),
+    ("cat secrets/k", "ask"),
+    ("cat /opt/x", "allow"),
+]
+
+
+@pytest.mark.parametrize("cwd", ["gone", "/proc/self/cwd"])
+@pytest.mark.parametrize(("line", "expected"), LOST)
+def test_what_a_program_may_name_stays_closed_where_its_directory_is_not_known(
+    scene: Scene, line: str, expected: str, cwd: str
+) -> None:
+    policy = scene.workspace.compile_tree({"rules": RULES})
+    assert policy.decide({"kind": "command", "command": line, "cwd": cwd}).decision.word == expected
+
+
+def test_what_comes_behind_too_many_words_is_not_known(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "cat {a,b}{1,2}{x,y}; cat {file,plain/a}"
+    asked = [decide(scene, line)]
+    monkeypatch.setattr("byleave.policy.named_files.MOST_WORDS", 8)
+    assert [*asked, decide(scene, line)] == ["allow", "ask"]
+
+
 VARIABLES = [
     ('declare A="x y"', "allow"),
     ('readonly A="x y"', "allow"),

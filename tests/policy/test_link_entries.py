@@ -43,7 +43,8 @@ def test_a_link_that_a_directory_of_a_rule_leads_through_is_not_removed(scene: S
 def test_no_link_is_laid_where_a_rule_would_lead_through_it(scene: Scene) -> None:
     (scene.root / ".vscode").symlink_to(".vscode")  # a protected place that cannot be reached
     closed = '[[tools.t.access.fs]]\npath = "new/gen"\n'
-    scene.say("user", f'{TOOL}{ALL}{closed}[[rules]]\nallow = {{ command = "make", within = "other/gen" }}\n')
+    rules = '[[rules]]\nallow = { command = "make", within = "other/gen" }\n[[rules]]\ndeny = { path = "loop/x/**" }\n'
+    scene.say("user", f"{TOOL}{ALL}{closed}{rules}")
     policy = scene.load()
     tried = [
         ("link", "new"),

@@ -274,11 +274,10 @@ class FileFinder:
             bases = tuple(self._beside(named.beside, base) for base in bases)
         if named.at_home:
             bases = None if self._home is None else (self._home,)
-        if bases is None and named.perhaps and start is not None:  # where it runs is not known: perhaps where it starts
-            bases = (start,)
-        if bases is None and not text.startswith("/") and not (named.perhaps and text.startswith("~/")):
-            if not named.perhaps:
-                yield NamedFile(text, op, None, tree=named.tree)
+        if bases is None and named.perhaps:  # where it runs is not known: perhaps where it starts, or in the root
+            bases = (start or self._root.path,)
+        if bases is None and not text.startswith("/"):
+            yield NamedFile(text, op, None, tree=named.tree)
             return
         for base in bases or ("/",):
             yield from self._at(named, base)
