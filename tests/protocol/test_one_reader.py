@@ -32,6 +32,7 @@ REFUSED = {
     "a name given twice far inside": f'{{{CALL},"params":{{"name":"a","arguments":{{"x":[{{"y":1,"y":1}}]}}}}}}',
     "a name in another case": f'{{{CALL},"Params":{{}}}}',
     "no version": '{"id":1,"method":"ping"}',
+    "another version, in a message of a usual shape": '{"jsonrpc":"1.0","id":1,"method":"m","params":{}}',
     "another version": '{"jsonrpc":"1.0","id":1,"method":"ping"}',
     "an id that is a fraction": '{"jsonrpc":"2.0","id":1.5,"method":"ping"}',
     "an id that is a fraction, in a message of a usual shape": (

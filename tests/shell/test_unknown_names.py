@@ -226,6 +226,8 @@ VALUES = {
     "exit && cat .env || true": "deny",
     "find -files0-from list -exec cat {} \\;": "ask",
     "xargs -i cat .env": "deny",
+    "declare -u X=.env; cat $X": "ask",
+    "IFS=/; X=src/deep/k; cat $X": "ask",
     "fd a -x cat .env": "deny",
 }
 
@@ -233,7 +235,7 @@ VALUES = {
 @pytest.mark.parametrize("line", VALUES)
 def test_a_file_is_known_by_what_the_line_itself_makes_of_its_name(line: str, tmp_path: Path) -> None:
     (tmp_path / "src/deep").mkdir(parents=True)
-    names = ["cat", "cd", "find", "xargs", "fd", "true", "exit"]
+    names = ["cat", "cd", "find", "xargs", "fd", "true", "exit", "declare"]
     rules = [{"deny": {"path": [".env", "src/deep/k"]}}, {"allow": {"command": names, "options": "any"}}]
     policy = Workspace(str(tmp_path)).compile_tree({"rules": rules})
     assert policy.decide({"kind": "command", "command": line}).decision.word == VALUES[line]

@@ -431,13 +431,19 @@ def _has(found: Scan, name: str, command: Command) -> bool | None:
             if given.sure:
                 return True
             answer = None
-        elif not given.known and given.name.startswith("--") and name.startswith(given.name):
-            answer = None  # an abbreviation, if the program takes them
+        elif not given.known and given.name.startswith("--") and _may_shorten(given.name, name, found.table):
+            answer = None
     if found.unknown:
         answer = None
     if answer is False and found.table is None:
         return _loosely(name, command)
     return answer
+
+
+def _may_shorten(given: str, name: str, table: ProgramFacts | None) -> bool:
+    """Whether an option that no table lists may be the beginning of one of this name, in any of its spellings."""
+    spellings = [] if table is None else [full for full, canonical in table.canonical.items() if canonical == name]
+    return any(full.startswith(given) for full in (name, *spellings))
 
 
 def _loosely(name: str, command: Command) -> bool | None:
