@@ -113,7 +113,7 @@ EVALUATED_BY_ZSH = EVALUATED | {
     *("ARGC", "COLUMNS", "EGID", "ERRNO", "GID", "HISTSIZE", "KEYTIMEOUT", "LINES", "LISTMAX", "LOGCHECK", "MAILCHECK"),
     *("SAVEHIST", "SHLVL", "TRY_BLOCK_ERROR", "TRY_BLOCK_INTERRUPT", "TTYIDLE", "ZSH_SUBSHELL", "status"),
 }
-# Variables in which a shell leaves words of the text, or of what it reads, without being told to.
+# Variables that a shell itself sets to words of the text, or of what it reads.
 SET_BY_SHELL = frozenset(
     [
         *("_", "REPLY", "MAPFILE", "OPTARG", "BASH_REMATCH", "BASH_COMMAND", "BASH_EXECUTION_STRING", "BASH_ARGV"),
