@@ -82,10 +82,9 @@ class LiveFunctions:
                 self._of[code.co_filename, code.co_qualname, code.co_firstlineno].append(each)
         self._codes = {file: codes_of(source, file) for file, source in files.items()}
 
-    def exchange(self, file: str, name: str, source: bytes) -> bool:
-        """Give a function, and what is defined inside of it, the code of another source; False if it is not there."""
+    def exchange(self, file: str, name: str, source: bytes) -> None:
+        """Give a function, and what is defined inside of it, the code of another source."""
         new = codes_of(source, file)
-        exchanged = False
         for qualified, codes in self._codes[file].items():
             if qualified != name and not qualified.startswith(f"{name}.<locals>."):
                 continue
@@ -94,11 +93,9 @@ class LiveFunctions:
             for old, changed in zip(codes, new[qualified], strict=True):
                 for function in self._of[file, qualified, old.co_firstlineno]:
                     function.__code__ = changed
-                    exchanged = True
         for cache in self._caches:
             with suppress(Exception):
                 cache.cache_clear()
-        return exchanged
 
 
 def listed_survivors(path: Path = LISTED) -> dict[Survivor, str]:
@@ -186,14 +183,13 @@ class Trial:
         self._seconds = reached.seconds
         gc.collect()
         gc.freeze()
-        if reached.failed:
-            print("fail as they are, and are left out:", *(self._items[each].nodeid for each in reached.failed))
-        tests = {mutant: self._tests(mutant, reached) for mutant in self.mutants}
+        failing = self._fail_in_order(reached)
+        _clean(base, kept)
+        if failing:
+            print("fail as they are, and are left out:", *(self._items[each].nodeid for each in failing), sep="\n  ")
+        tests = {mutant: self._tests(mutant, reached, failing) for mutant in self.mutants}
         every = sorted({test for chosen in tests.values() for test in chosen}, key=self._seconds.__getitem__)
         print(f"{len(self.mutants)} mutants; {len(every)} of {len(self._items)} tests reach them", flush=True)
-        if self._fails_unchanged(reached):
-            return True
-        _clean(base, kept)
         began = time.monotonic()
         for number, mutant in enumerate(self.mutants, 1):
             self._try(mutant, tests[mutant])
@@ -213,19 +209,19 @@ class Trial:
                 digest.update(file.read_bytes())
         return BUILD / f"reached-{digest.hexdigest()[:16]}.json"
 
-    def _fails_unchanged(self, reached: Reached) -> bool:
-        """Run all tests once in the order that mutants get them: one that fails there would notice every mutant."""
-        order = sorted(set(range(len(self._items))).difference(reached.failed), key=self._seconds.__getitem__)
-        passed = self._kept_answer(["order"])
-        if passed.exists():
-            return False
-        failing = self._fork(None, order)
-        if failing is not None:
-            name = self._items[failing].nodeid if failing >= 0 else "a test"
-            self.problem = f"without a change, {name} fails in the order of mutants"
-            return True
-        passed.touch()
-        return False
+    def _fail_in_order(self, reached: Reached) -> list[int]:
+        """Return the tests that fail without a change, in the order that mutants get them."""
+        known = self._kept_answer(["order"])
+        if known.exists():
+            found: list[int] = json.loads(known.read_text())
+            return found
+        found = list(reached.failed)
+        left = sorted(set(range(len(self._items))).difference(found), key=self._seconds.__getitem__)
+        while (failing := self._fork(None, left)) is not None:
+            found.append(failing)
+            left = left[left.index(failing) + 1 :]
+        known.write_text(json.dumps(found))
+        return found
 
     def _try(self, mutant: Mutant, tests: list[int]) -> None:
         named = Survivor(*mutant[:3])
@@ -240,16 +236,15 @@ class Trial:
             print(f"survived {len(tests)} tests: {_shown(named)}", flush=True)
             return
         self.outcome.noticed.add(named)
-        if noticed >= 0:
-            with suppress(ValueError):
-                before.remove(noticed)
-            before.insert(0, noticed)
-            del before[20:]
+        with suppress(ValueError):
+            before.remove(noticed)
+        before.insert(0, noticed)
+        del before[20:]
 
-    def _tests(self, mutant: Mutant, reached: Reached) -> list[int]:
+    def _tests(self, mutant: Mutant, reached: Reached, failing: list[int]) -> list[int]:
         lines = reached.lines.get(str(self._root / mutant.file), {})
         found = {test for line in mutant.lines for test in lines.get(str(line), ())}
-        return sorted(found.difference(reached.failed), key=self._seconds.__getitem__)
+        return sorted(found.difference(failing), key=self._seconds.__getitem__)
 
     def _passes(self, item: pytest.Item, following: pytest.Item) -> bool:
         """Run one test; return whether it passes."""
@@ -289,51 +284,43 @@ class Trial:
         return Reached(*json.loads(answer.read_text()))
 
     def _fork(self, mutant: Mutant | None, tests: list[int]) -> int | None:
-        """Run tests in a child with this change; return the one that fails, -1 if the child does not live to say it.
-
-        None: no test notices the change.
-        """
-        answers, answering = os.pipe()
+        """Run tests in a child with this change; return the one that fails, or in which the child dies, or None."""
+        running = os.memfd_create("running")
         child = os.fork()
         if child == 0:
-            failing = -1
             try:
                 os.setpgid(0, 0)
                 _quiet()
                 resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-                failing = self._run(mutant, tests)
+                self._run(mutant, tests, running)
             finally:
-                os.write(answering, str(failing).encode())
                 os._exit(0)
-        os.close(answering)
         ended = os.pidfd_open(child)
         if not select.select([ended], [], [], WALL_SECONDS if mutant else None)[0]:
             os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child, signal.SIGKILL)  # what its tests left behind
-        os.waitpid(child, 0)
+        number = int(os.pread(running, 9, 0) or tests[0])
         os.close(ended)
-        answer = os.read(answers, 99)
-        os.close(answers)
-        number = int(answer) if answer else -1
+        os.close(running)
         return None if number == len(self._items) else number
 
-    def _run(self, mutant: Mutant | None, tests: list[int]) -> int:
-        """Return the first test that fails, or the number of all tests."""
+    def _run(self, mutant: Mutant | None, tests: list[int], running: int) -> None:
+        """Write down which test is running until one fails; in the end, the number of all tests."""
         if mutant is not None:
             file = str(self._root / mutant.file)
-            changed = mutant.apply(self._sources[file])
-            if not self._live.exchange(file, mutant.function, changed):
-                return len(self._items)
+            self._live.exchange(file, mutant.function, mutant.apply(self._sources[file]))
         used = time.process_time()
         for place, number in enumerate(tests):
+            os.pwrite(running, b"%9d" % number, 0)
             seconds = int(used + self._least + TIMES_SLOWER * self._seconds[number]) + 1
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
             following = self._items[tests[place + 1]] if place + 1 < len(tests) else self._items[-1]
             if not self._passes(self._items[number], following):
-                return number
+                return
             used = time.process_time()
-        return len(self._items)
+        os.pwrite(running, b"%9d" % len(self._items), 0)
 
 
 def _nothing() -> None:
