@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import byleave
-from byleave.core.access import COOPERATIVE, SERVER, STDIO, Access, with_defaults
+from byleave.core.access import COOPERATIVE, SERVER, STDIO, VFS, Access, with_defaults
 from byleave.core.action import parse_action
 from byleave.core.command_rules import CommandRule, CommandTable
 from byleave.core.decide import decide
@@ -227,7 +227,9 @@ MANAGED: list[tuple[str, dict[str, Any], Access, Access, str]] = [
     ("a variable that is not named", ENV, env(EnvRule("A", read=True)), env(EnvRule("B")), "allow"),
     ("arguments that are denied", GIT, commands(CommandRule("git")), commands(CommandRule("git", (("x",),))), "deny"),
     ("a program that is not named", GIT, commands(CommandRule("git")), commands(CommandRule("ls")), "allow"),
-    ("a default that denies", URL, net(NetRule("h.com", allow=True)), STDIO, "allow"),
+    ("a default for hosts", URL, net(NetRule("h.com", allow=True)), STDIO, "allow"),
+    ("a default for variables", ENV, env(EnvRule("A", read=True)), VFS, "allow"),
+    ("a default for programs", GIT, commands(CommandRule("git")), VFS, "allow"),
 ]
 
 
@@ -238,6 +240,46 @@ def test_what_the_managed_layer_denies_by_a_rule_is_denied_and_its_silence_is_no
     action: dict[str, Any], own: Access, managed: Access, expected: str
 ) -> None:
     assert answered(action, (), own, managed).decision.word == expected
+
+
+SAID: list[tuple[dict[str, Any], Access, str, str, str]] = [
+    (URL, net(NetRule("h.com")), "denied", "the rule `deny h.com` matches it", "deny h.com"),
+    (URL, net(NetRule("x.com")), "denied", "no network rule of this tool covers it", "no access.net rule covers it"),
+    (URL, net(NetRule("h.com", allow=True)), "ok", "allowed by the rule `allow h.com`", "allow h.com"),
+    (ENV, env(EnvRule("A")), "denied", "the rule `env A: nothing` does not grant it", "env A: nothing"),
+    (ENV, env(EnvRule("A", read=True)), "ok", "allowed by the rule `env A: read`", "env A: read"),
+    (GIT, commands(CommandRule("git")), "ok", "allowed by the rule `commands git: any", "commands git: any arguments"),
+    (GIT, commands(CommandRule("ls")), "denied", "is not listed for this tool", "no access.commands entry lists it"),
+    ({**URL, "url": "https://h.com:x/"}, STDIO, "bad_url", "", "how URLs are read"),
+    (
+        {**URL, "address": "10.0.0.1"},
+        net(NetRule("h.com", allow=True)),
+        "denied",
+        "not a public address",
+        "private addresses (allow h.com)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("action", "access", "code", "reason", "rule"), SAID, ids=[row[2] + row[4] for row in SAID])
+def test_a_verdict_has_its_code_and_names_its_rule(
+    action: dict[str, Any], access: Access, code: str, reason: str, rule: str
+) -> None:
+    verdict = answered(action, (), access)
+    assert (verdict.code, verdict.because[0].rule, reason in verdict.reason) == (code, rule, True)
+
+
+@pytest.mark.parametrize("action", [URL, ENV, GIT], ids=["url", "env", "spawn"])
+def test_what_is_allowed_needs_no_suggestion(action: dict[str, Any]) -> None:
+    verdict = answered(action, (), COOPERATIVE)
+    assert (verdict.decision.word, verdict.suggestion) == ("allow", None)
+
+
+def test_an_allowed_move_needs_no_suggestion_and_an_allowed_delete_no_rule() -> None:
+    places = (FsTarget("/ws/x", "x"), FsTarget("/ws/y", "y", exists=False))
+    move = answered({"kind": "move", "path": "x", "to": "y"}, places, COOPERATIVE)
+    delete = answered({"kind": "delete", "path": "x"}, places[:1], COOPERATIVE)
+    assert [(each.decision.word, each.suggestion) for each in (move, delete)] == [("allow", None)] * 2
 
 
 NEIGHBOURS = [

@@ -70,6 +70,7 @@ def test_a_rule_that_cannot_be_matched_makes_no_table(rule: NetRule) -> None:
         (NetRule(HOST), "deny h.com"),
         (NetRule(HOST, "https", 8443, "/repos", allow=True), "allow https://h.com:8443/repos"),
         (NetRule("::1", "http", 80, "x", allow=True, private=True), "allow http://[::1]:80/x (private)"),
+        (NetRule("[::1]"), "deny [::1]"),
         (NetRule("h\x1b.com", path_prefix="/\u202e"), "deny h\\x1b.com/\\u202e"),
     ],
 )
