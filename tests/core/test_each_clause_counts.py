@@ -282,6 +282,13 @@ def test_an_allowed_move_needs_no_suggestion_and_an_allowed_delete_no_rule() -> 
     assert [(each.decision.word, each.suggestion) for each in (move, delete)] == [("allow", None)] * 2
 
 
+@pytest.mark.parametrize("path", ["/a/%2e/x", "/a/x/../y", "/a//x"])
+def test_a_denied_path_holds_though_what_follows_its_question_mark_climbs_above_the_root(path: str) -> None:
+    rules = [NetRule("h.com", allow=True), NetRule("h.com", path_prefix="/a?/../../b")]
+    asked = {"kind": "url", "url": f"https://h.com{path}"}
+    assert answered(asked, (), with_defaults(STDIO, net=NetTable(rules))).decision.word == "deny"
+
+
 NEIGHBOURS = [
     *("1.0.0.0", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0"),
     *("169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0", "191.255.255.255", "192.0.1.0", "192.0.3.0"),
@@ -311,11 +318,13 @@ def test_everything_is_below_the_root() -> None:
     assert [is_under(path, "/") for path in ("/", "/a", "/a/b")] == [True, True, True]
 
 
-FOUND = Protected(
-    [Protection("tools", "a/b/tools", final=False), Protection("x", "a/x", final=True)],
-    ["/own", "/ws/own"],
-    [Protection("bin", "/home/u/bin", final=False)],
-)
+@pytest.fixture
+def places() -> Protected:
+    return Protected(
+        [Protection("tools", "a/b/tools", final=False), Protection("x", "a/x", final=True)],
+        ["/own", "/ws/own"],
+        [Protection("bin", "/home/u/bin", final=False)],
+    )
 
 
 @pytest.mark.parametrize(
@@ -329,15 +338,15 @@ FOUND = Protected(
     ids=["a tree around it", "the directory around it", "through a link out of the workspace", "around one outside"],
 )
 def test_a_place_that_was_found_is_protected_from_above_and_by_its_name(
-    target: FsTarget, *, subtree: bool, expected: str | None
+    places: Protected, target: FsTarget, *, subtree: bool, expected: str | None
 ) -> None:
-    protection = FOUND.of(target, subtree=subtree)
+    protection = places.of(target, subtree=subtree)
     assert (protection and protection.place) == expected
 
 
-def test_places_are_known_by_where_they_are() -> None:
-    assert {place.path for place in FOUND.outside()} == {"/own", "/ws/own", "/home/u/bin"}
-    assert {place.path for place in FOUND.inside()} == {"a/b/tools", "a/x"}
+def test_places_are_known_by_where_they_are(places: Protected) -> None:
+    assert {place.path for place in places.outside()} == {"/own", "/ws/own", "/home/u/bin"}
+    assert {place.path for place in places.inside()} == {"a/b/tools", "a/x"}
 
 
 def test_of_two_places_of_one_name_the_final_one_counts() -> None:
@@ -352,17 +361,21 @@ def test_of_two_places_of_one_name_the_final_one_counts() -> None:
         (FsTarget("/ws", "", directory=True), {"/ws/own", "/ws/a/x"}),
         (FsTarget("/ws/a", "a", directory=True), {"/ws/a/x"}),
         (FsTarget("/ws/b", "b", directory=True), set()),
+        (FsTarget("/ws/.git", ".git", directory=True), set()),
         (FsTarget("/", None, directory=True), {"/own", "/ws/own"}),
         (FsTarget("/home/u/.claude", None, directory=True), {"/home/u/.claude/settings.json"}),
     ],
     ids=lambda each: each.canonical if isinstance(each, FsTarget) else "",
 )
-def test_the_paths_that_no_rule_opens_are_those_below_a_directory(target: FsTarget, expected: set[str]) -> None:
-    found = set(FOUND.final_below(target))
+def test_the_paths_that_no_rule_opens_are_those_below_a_directory(
+    places: Protected, target: FsTarget, expected: set[str]
+) -> None:
+    found = set(places.final_below(target))
     assert found & {"/own", "/ws/own", "/ws/a/x", "/home/u/bin", "/ws/a/b/tools"} == expected - {
         "/home/u/.claude/settings.json"
     }
     assert expected <= found
+    assert not [path for path in found if path.endswith("hooks")]  # protected, but a rule can open them
 
 
 @pytest.mark.parametrize(
