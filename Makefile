@@ -14,14 +14,17 @@ TEXTS := docs src tools bench README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md
 UNIT := tests/core tests/shell tests/protocol tests/translate tests/policy tests/test_text.py
 # The two halves of `make coverage`.
 COVERED := coverage-values coverage-texts
+# What `make soak` runs: each of the five tests takes SOAK_SECONDS, and what it needs to come to rest and to read its records.
+SOAKS := tests/toolhost/test_soak.py tests/service/test_service_size.py::test_many_calls_leave_nothing_behind \
+	tests/gateway/test_gateway_soak.py tests/acp/test_acp_soak.py
 # Suites that want the machine for themselves.
 ALONE := tests/sandbox tests/toolhost/test_soak.py tests/toolhost/test_hostile.py
 
 .DEFAULT_GOAL := test
-.PHONY: help test every-test check lint types unit integration sandbox slow test-agents coverage $(COVERED) mutants architecture reference docs screenshots demo demo-agent bench fuzz format lock launcher wheels reproducible installed clean
+.PHONY: help test every-test check lint types unit integration sandbox slow soak test-agents coverage $(COVERED) mutants architecture reference docs screenshots demo demo-agent bench fuzz format lock launcher wheels reproducible installed clean
 
 # The tests start the command hundreds of times: without compiled modules each start takes twice as long.
-test every-test unit integration sandbox slow test-agents coverage $(COVERED) bench: export PYTHONDONTWRITEBYTECODE :=
+test every-test unit integration sandbox slow soak test-agents coverage $(COVERED) bench: export PYTHONDONTWRITEBYTECODE :=
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name line; do printf '  %-14s %s\n' "$$name" "$$line"; done
@@ -60,6 +63,10 @@ sandbox: launcher ## tests that start sandboxes
 slow: launcher ## every test with all its examples, and those that take too long for every change: an hour
 	BYLEAVE_SLOW_TESTS=1 $(PYTEST) -o timeout=3600 $(ALONE)
 	BYLEAVE_SLOW_TESTS=1 $(PYTEST) -o timeout=3600 $(SPREAD) 2 $(ALONE:%=--ignore=%)
+
+SOAK_SECONDS ?= 220
+soak: launcher ## processes that stay, with many calls: does anything grow? 20 minutes, or five times SOAK_SECONDS
+	BYLEAVE_SLOW_TESTS=1 BYLEAVE_SOAK_SECONDS=$(SOAK_SECONDS) $(PYTEST) -o timeout=$$(($(SOAK_SECONDS) + 900)) -n 0 -rP $(SOAKS)
 
 # The agents are kept in BYLEAVE_AGENTS_DIR.
 test-agents: launcher ## real agents from the npm registry, driven by a scripted model on loopback

@@ -4,6 +4,7 @@ The agent is a real child of the proxy: a puppet that hands its two pipes to the
 the bytes they are.
 """
 
+import itertools
 import json
 import os
 import queue
@@ -132,7 +133,7 @@ class Proxy:
     agent: Party
     process: "subprocess.Popen[bytes]"
     errors: Path
-    _ids: Iterator[int] = field(default_factory=lambda: iter(range(1000)))
+    _ids: Iterator[int] = field(default_factory=itertools.count)
 
     def begin(self, scene: Scene, *, version: int = 1, agreed: int | None = None, session: str = SESSION) -> None:
         """Agree on a version of the protocol, and open a session in the workspace."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import itertools
 import json
 import os
 import threading
@@ -10,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fakes.mcp_sdk import Place, over_http
+from fakes.mcp_sdk import Place, Running, over_http
 
 CLIENTS = 200
 TOKEN = "the-token-of-ops"
@@ -67,31 +68,48 @@ class Client:
         self.port = port
         self.number = number
         self.session = ""
+        self._ids = itertools.count(1)
 
     async def run(self) -> list[Any]:
+        await self.begin()
+        answers = [await self.call("web__echo", {"who": self.number, "turn": turn}) for turn in (1, 2)]
+        await self.leave()
+        return answers
+
+    async def begin(self) -> None:
+        """Open a session on a connection of its own."""
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
         info = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
         head, _answer = await self.post({"id": 0, "method": "initialize", "params": info})
         self.session = next(line.split(": ")[1] for line in head.split("\r\n") if "session-id" in line.lower())
-        answers = []
-        for turn in (1, 2):
-            params = {"name": "web__echo", "arguments": {"who": self.number, "turn": turn}}
-            _head, answer = await self.post({"id": turn, "method": "tools/call", "params": params})
-            answers.append(answer["result"]["structuredContent"])
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        params = {"name": tool, "arguments": arguments}
+        _head, answer = await self.post({"id": next(self._ids), "method": "tools/call", "params": params})
+        return answer["result"]["structuredContent"]
+
+    async def end(self) -> None:
+        """End the session, and leave."""
+        head, _said = await self.send("DELETE", b"")
+        assert head.startswith("HTTP/1.1 2"), head
+        await self.leave()
+
+    async def leave(self) -> None:
         self.writer.close()
         await self.writer.wait_closed()
-        return answers
 
     async def post(self, message: dict[str, Any]) -> tuple[str, Any]:
-        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        head, said = await self.send("POST", json.dumps({"jsonrpc": "2.0", **message}).encode())
+        return head, json.loads(said)
+
+    async def send(self, method: str, body: bytes) -> tuple[str, bytes]:
         session = f"Mcp-Session-Id: {self.session}\r\n" if self.session else ""
         fields = f"Host: 127.0.0.1:{self.port}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
         accepted = "Accept: application/json, text/event-stream\r\n"
         self.writer.write(
-            f"POST /mcp HTTP/1.1\r\n{fields}{accepted}{session}Content-Length: {len(body)}\r\n\r\n".encode() + body
+            f"{method} /mcp HTTP/1.1\r\n{fields}{accepted}{session}Content-Length: {len(body)}\r\n\r\n".encode() + body
         )
-        head, said = await message_of(self.reader)
-        return head, json.loads(said)
+        return await message_of(self.reader)
 
 
 @contextmanager
@@ -127,9 +145,9 @@ def serving(server: Downstream) -> Iterator[int]:
 def test_two_hundred_clients_at_once_lose_nothing_and_learn_nothing_of_each_other(tmp_path: Path) -> None:
     server = Downstream()
     with serving(server) as port:
-        place = Place(tmp_path, _policy(port))
+        place = Place(tmp_path, policy_of(port))
         with over_http(place) as running:
-            gateway = int(running.url.split(":")[2].split("/")[0])
+            gateway = port_of(running)
             clients = [Client(gateway, number) for number in range(CLIENTS)]
             answers = asyncio.run(_all(clients))
             descriptors = len(os.listdir(f"/proc/{running.process.pid}/fd"))
@@ -150,7 +168,11 @@ async def _all(clients: list[Client]) -> list[list[Any]]:
     return await asyncio.gather(*(client.run() for client in clients))
 
 
-def _policy(port: int) -> str:
+def port_of(running: Running) -> int:
+    return int(running.url.split(":")[2].split("/")[0])
+
+
+def policy_of(port: int) -> str:
     hashed = hashlib.sha256(TOKEN.encode()).hexdigest()
     return f"""
 [servers.web]

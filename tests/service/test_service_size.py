@@ -6,16 +6,16 @@ import socket
 import time
 from pathlib import Path
 
-from amounts import SLOW
+import amounts
 from byleave.sandbox.session import process_of
 from byleave.service.client import service_status
 from byleave.service.server import MOST_WORKERS
 from byleave.service.worker import MOST_AT_ONCE, WAITS, Worker
 from hooks.hook_scene import HookScene
 from service.served import RefusedError, TestService, go, service
+from soak import MEGABYTE, Soak
+from toolhost.hosting import processes_below
 
-MEGABYTE = 1 << 20
-CALLS = 100_000 if SLOW else 100
 WORKSPACES = 50
 
 
@@ -37,13 +37,6 @@ def eventually_served(running: TestService, scene: HookScene) -> None:
             return
 
 
-def processes_below(pid: int) -> list[int]:
-    found = []
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        found += [int(child), *processes_below(int(child))]
-    return found
-
-
 def test_fifty_workspaces_take_less_than_200_megabytes(tmp_path: Path) -> None:
     with service(tmp_path / "place") as running:
         for number in range(WORKSPACES):
@@ -59,15 +52,16 @@ def test_fifty_workspaces_take_less_than_200_megabytes(tmp_path: Path) -> None:
 def test_many_calls_leave_nothing_behind(tmp_path: Path) -> None:
     scene = HookScene.build(tmp_path.resolve())
     with service(tmp_path / "place") as running:
-        check(running, scene)
-        opened = len(os.listdir(f"/proc/{running.process.pid}/fd"))
-        for _ in range(CALLS):
+        soak = Soak("the resident service", running.process.pid, warm=10, rounds=amounts.of(100_000, 100))
+        for _ in soak.warm():
+            check(running, scene)
+        for _ in soak.rounds():
             assert check(running, scene) == "allow\n"
-        assert len(os.listdir(f"/proc/{running.process.pid}/fd")) <= opened
         end = time.monotonic() + WAITS + 20
         while len(processes_below(running.process.pid)) > 1:  # the process that waits for the next request ends
             assert time.monotonic() < end
             time.sleep(0.1)
+        soak.ends(16 * MEGABYTE)
         assert service_status(str(tmp_path / "place"))["memory"] < 50 * MEGABYTE
         assert check(running, scene) == "allow\n"
 

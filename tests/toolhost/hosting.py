@@ -229,22 +229,20 @@ class Belongings:
         return cls(
             tuple(name for name in descriptors() if not name.endswith(KEPT)),
             threading.active_count(),
-            len(_children(os.getpid())),
+            len(processes_below(os.getpid())),
             len(tool_processes()),
             tuple(sorted(files)),
         )
 
 
-def _children(process: int) -> list[int]:
-    """Return all processes below this one."""
+def processes_below(process: int) -> list[int]:
+    """Return every process that a process, or one of those, has started and not waited for."""
     found = []
-    for task in Path(f"/proc/{process}/task").iterdir():
-        try:
-            named = (task / "children").read_text().split()
-        except OSError:
-            continue
-        for name in map(int, named):
-            found += [name, *(_children(name) if Path(f"/proc/{name}").exists() else ())]
+    with suppress(OSError):  # it may end meanwhile
+        for task in Path(f"/proc/{process}/task").iterdir():
+            with suppress(OSError):
+                for name in map(int, (task / "children").read_text().split()):
+                    found += [name, *processes_below(name)]
     return found
 
 

@@ -12,13 +12,13 @@ import pytest
 import amounts
 from byleave.policy.load import Workspace
 from sandbox.machine import needs_sandbox
-from toolhost.hosting import House, Kept, descriptors, ended, eventually, memory, said
+from soak import MEGABYTE, Soak
+from toolhost.hosting import House, Kept, descriptors, ended, eventually, said
 
 pytestmark = needs_sandbox
 
 CALLS = amounts.of(10_000, 120)
-MEGABYTE = 1 << 20
-WARM = CALLS // 4 if CALLS > 1000 else 60  # calls until the audit log has folded its journal a few times
+WARM = amounts.of(CALLS // 4, 60)  # calls until the audit log has folded its journal a few times
 GROWTH = 16 * MEGABYTE  # what folding a large journal takes for a while; two kilobytes a call are more
 OBJECTS = 500
 
@@ -63,31 +63,29 @@ def held() -> list[str]:
 
 def test_a_host_stays_as_small_as_it_is(tmp_path: Path, tiny: dict[str, Any]) -> None:
     house = House.build(tmp_path, {"t": tiny})
+    soak = Soak("a tool host", os.getpid(), warm=WARM, rounds=CALLS)
     with house.host() as hosting:
-        for _ in range(WARM):
+        for _ in soak.warm():
             assert hosting.call("t") == said("done")
         gc.collect()
-        before = (held(), threading.active_count(), state_files(house))
-        resident, objects = memory(), len(gc.get_objects())
-        for _ in range(CALLS):
-            hosting.call("t")
+        before, objects = (held(), threading.active_count(), state_files(house)), len(gc.get_objects())
+        for _ in soak.rounds():
+            assert hosting.call("t") == said("done")
         gc.collect()
         # A thread that folds the audit log holds its directory for a moment.
         eventually(lambda: (held(), threading.active_count(), state_files(house)) == before)
-        grown = memory() - resident
+        soak.ends(GROWTH)
         eventually(lambda: gc.collect() >= 0 and len(gc.get_objects()) < objects + OBJECTS)
-    assert grown < GROWTH, f"{grown / CALLS:.0f} bytes a call"
 
 
 def test_a_kept_call_stays_as_small_as_it_is(tmp_path: Path, tiny: dict[str, Any]) -> None:
     house = House.build(tmp_path, {"t": tiny})
     with ended(house.start("t", "--keep", "-q")) as process:
         kept = Kept(process)
-        for _ in range(WARM):
+        soak = Soak("a tool that is kept", process.pid, warm=WARM, rounds=CALLS)
+        for _ in soak.warm():
             assert kept.ask() == said("done")
-        resident = memory(process.pid)
-        for _ in range(CALLS):
-            kept.ask()
-        grown = memory(process.pid) - resident
+        for _ in soak.rounds():
+            assert kept.ask() == said("done")
+        soak.ends(GROWTH)
         assert len(os.listdir(f"/proc/{process.pid}/fd")) < 40
-    assert grown < GROWTH, f"{grown / CALLS:.0f} bytes a call"
