@@ -957,7 +957,7 @@ FILES: dict[str, Entry] = {
     "env": _entry("data", options={"data": ["-u", "--unset", "-C", "--chdir", "-S"]}),
     "date": _entry("data", options={"read": ["-f", "--file", "-r", "--reference"], "data": ["-d", "--date", "-s"]}),
     "ls": _entry("data", options={"data": ["*"]}),
-    "byleave": _entry("data", options={"write": ["--cwd-file"], "data": ["*"]}),
+    "byleave": _entry("data", options={"write": ["--cwd-file"], "read": ["--policy", "--access"], "data": ["*"]}),
     **dict.fromkeys(["man", "info", "hostname"], _entry("other")),
     "tree": _entry("read", only=["--fromfile", "--fromtabfile"]),  # else it lists names
     "locate": _entry("data"),
