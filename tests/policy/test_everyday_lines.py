@@ -89,6 +89,27 @@ NOT_COVERED = [
 ]
 
 
+READING = [
+    "ls || exit 1",
+    "ls & wait",
+    "for i in $(seq 1 3); do ls && break; sleep 1; done",
+    "for i in 1 2; do ls || continue; done",
+    "f() { ls; return 1; }; f",
+    "comm a b",
+    "comm <(sort a) <(sort b)",
+    "od -c README.md",
+    "fold -w 80 README.md",
+    "git shortlog -sn --no-merges | head",
+]
+
+
+@pytest.mark.parametrize("command", READING)
+def test_the_groups_that_read_cover_what_agents_read_with(command: str, tmp_path: Path) -> None:
+    rules = [{"allow": {"group": "read_only_files"}}, {"allow": {"group": "read_only_git"}}]
+    policy = byleave.compile_policy({"rules": rules}, root=str(tmp_path))
+    assert str(policy.decide({"kind": "command", "command": command}).decision) == "allow"
+
+
 @pytest.mark.parametrize("command", COVERED)
 def test_a_bare_allow_covers(policy: LivePolicy, command: str) -> None:
     verdict = policy.decide({"kind": "command", "command": command})

@@ -17,7 +17,8 @@ from byleave.shell.reader import read_command
 
 PROGRAMS = [program for programs in FAMILIES.values() for program in programs.split()]
 ALLOWED_GROUPS = ("read_only_git", "compilation", "safe_npm", "package_listing", "tests", "read_only_files")
-SHELL_WORDS = frozenset(["source", ".", ":"])  # the shell's own: they have no options
+# The shell's own: they have no options, or none that a table would say more of than the reader does.
+SHELL_WORDS = frozenset(["source", ".", ":", "break", "continue", "return", "exit", "wait"])
 
 # How each program tells its options.
 HELP = {

@@ -134,6 +134,8 @@ GROUPS: dict[str, Table] = {
                     "nproc",
                 ]
             },
+            {"command": ["comm", "paste", "join", "fold", "fmt", "expand", "od", "hexdump", "strings", "seq", "sleep"]},
+            {"command": ["break", "continue", "return", "exit", "wait"]},  # they steer the shell itself
             {"command": "uniq", "operands": 1},
         ]
     },

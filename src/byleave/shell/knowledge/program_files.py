@@ -928,7 +928,8 @@ FILES: dict[str, Entry] = {
     ),
     **dict.fromkeys(["grep", "egrep", "fgrep", "zgrep", "bzgrep", "xzgrep", "ggrep", "pcregrep", "pcre2grep"], _GREP),
     "rgrep": {**_GREP, "tree": ["*"]},
-    **dict.fromkeys(["rg", "ag", "ack", "ugrep", "ug"], _RG),
+    **dict.fromkeys(["ag", "ack", "ugrep", "ug"], _RG),
+    "rg": {**_RG, "quiet": ["--files", "--type-list"]},  # it lists names
     **dict.fromkeys(["find", "gfind"], _entry("data", shape="find", options=_NO_OPTION_FILES)),
     **dict.fromkeys(["fd", "fdfind"], _entry("data", options={"read": ["--ignore-file"], "data": ["*"]})),
     **dict.fromkeys(

@@ -227,7 +227,7 @@ GIT: dict[str, str] = {
 """,
     "revert": PICK,
     "rm": f"-n,--dry-run -q,--quiet --cached -f,--force -r --ignore-unmatch --sparse {PATHS}",
-    "shortlog": f"{REVISIONS} -s,--summary -n,--numbered -e,--email -c,--committer -w[=] --group= --format= --date= --numbered",
+    "shortlog": f"{REVISIONS.replace('-n,--max-count=', '--max-count=')} -s,--summary -n,--numbered -e,--email -c,--committer -w[=] --group= --format= --date=",
     "show": f"{DIFF} {REVISIONS} {FORMAT}",
     "show-branch": """
 -a,--all -r,--remotes --color[=] --no-color --more[=] --list --no-name --current --sha1-name --merge-base --independent
