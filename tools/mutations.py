@@ -116,9 +116,11 @@ def _changes(function: Function) -> Iterator[tuple[ast.stmt, ast.expr | ast.stmt
 def _unturned(node: ast.AST) -> Iterator[ast.expr]:
     """Yield the parts that are not negated: what notices that a part always holds, or never, notices that, too."""
     for part in node.values if isinstance(node, ast.BoolOp) else _conditions(node):
-        compares = isinstance(part, ast.Compare) and len(part.ops) == 1
-        if isinstance(part, ast.UnaryOp) or (compares and len(TURNED[type(part.ops[0])]) == 1):
-            yield part
+        match part:
+            case ast.UnaryOp():
+                yield part
+            case ast.Compare(ops=[op]) if len(TURNED[type(op)]) == 1:
+                yield part
 
 
 def _conditions(node: ast.AST) -> list[ast.expr]:
