@@ -443,6 +443,11 @@ def may_be_several(word: Word) -> bool:
     return word.text is None and word.many and not word.forms
 
 
+def names_given(names: NamedFiles, *options: str) -> bool:
+    """Whether a command has one of these options."""
+    return any(is_given(option, names.given, names.command.words) for option in options)
+
+
 def is_given(name: str, given: Sequence[GivenOption], words: Sequence[Word]) -> bool:
     for item in given:
         if item.name == name:

@@ -5,16 +5,19 @@ Each shape takes the words of one command and yields what they name. Which progr
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from byleave.shell.knowledge.file_operands import (
-    NamedFiles,
-    find_roots,
-    is_given,
-    is_process,
-    loose,
-    may_be_several,
+from byleave.shell.knowledge.file_operands import NamedFiles, find_roots, is_process, loose, may_be_several, names_given
+from byleave.shell.knowledge.git_files import (
+    archive,
+    checkout,
+    difference,
+    git_config,
+    git_patch,
+    index_files,
+    repository,
+    revisions,
+    stash,
 )
 from byleave.shell.knowledge.possible_files import (
     DELETE,
@@ -29,12 +32,25 @@ from byleave.shell.knowledge.possible_files import (
 )
 from byleave.shell.knowledge.programs import BUILT_IN
 from byleave.shell.knowledge.scripts import SED_DELIMITERS, WRITES, awk_danger, sed_danger
+from byleave.shell.knowledge.shared_files import (
+    addresses,
+    cloud_copy,
+    cluster_copy,
+    fetched,
+    jar,
+    mounted,
+    packs,
+    python_archive,
+    served,
+    serves,
+    volumes,
+    zip_archive,
+)
 from byleave.shell.knowledge.transfers import (
     below,
     clone,
     curl,
     is_remote,
-    is_url,
     last_name,
     patch_file,
     seven,
@@ -42,10 +58,11 @@ from byleave.shell.knowledge.transfers import (
     unzip,
     wget,
 )
-from byleave.shell.syntax.tree import Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from byleave.shell.syntax.tree import Word
 
 
 def _copy(names: NamedFiles, *, source: str = "read") -> Iterator[PossibleFile]:
@@ -106,10 +123,6 @@ def _put_name(names: NamedFiles, text: str, *, whole: bool) -> str:
     return last_name(text)
 
 
-def names_given(names: NamedFiles, *options: str) -> bool:
-    return any(is_given(option, names.given, names.command.words) for option in options)
-
-
 def _move(names: NamedFiles) -> Iterator[PossibleFile]:
     yield from _copy(names, source="delete")
     words = names.words if names.value("-t", "--target-directory") else names.words[:-1]
@@ -144,12 +157,6 @@ def _dd(names: NamedFiles) -> Iterator[PossibleFile]:
             yield PossibleFile(value if word.text is not None else None, READ if key == "if" else WRITE)
         elif word.text is None and "=" not in word.prefix:
             yield PossibleFile(None, WRITE)
-
-
-def _git_patch(names: NamedFiles) -> Iterator[PossibleFile]:
-    yield from names.operands()
-    if not names_given(names, "--check", "--stat", "--numstat", "--summary"):
-        yield PossibleFile(".", WRITE, tree=True)
 
 
 def _whole(names: NamedFiles) -> Iterator[PossibleFile]:
@@ -321,127 +328,10 @@ def _find(names: NamedFiles) -> Iterator[PossibleFile]:
             ]
 
 
-def _repository(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`git init DIRECTORY`: without one, the working directory. The hooks of a template are copied there."""
-    texts = [word.text for word in names.words[:1]] or ["."]
-    if names.value("--template"):
-        yield from [PossibleFile(below(text, ".git/hooks/post-checkout"), WRITE) for text in texts]
-    yield from [PossibleFile(text, WRITE, repository=True) for text in texts]
-
-
-def _checkout(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`git checkout REVISION -- FILES`: without `--`, a word is a file only if there is one of that name."""
-    words = [word.text for word in names.command.words]
-    if names_given(names, "-b", "-B", "--orphan"):
-        return
-    if "--" in words:
-        end = words.index("--")
-        yield from [PossibleFile(word.text, WRITE, tree=True) for word in names.command.words[end + 1 :]]
-        return
-    if names.value("--pathspec-from-file"):
-        yield PossibleFile(":/", WRITE, tree=True)
-    for word in names.words:
-        if word.text is not None and len(names.words) == 1 and word.text not in (".", ":/"):
-            yield PossibleFile(word.text, WRITE, perhaps=True)
-        else:
-            yield PossibleFile(word.text, WRITE, tree=True)
-
-
-def _revisions(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`git show REVISION:FILE` reads that file."""
-    for named in names.operands():
-        path = _behind_revision(named.text)
-        if path is None:
-            yield named
-        else:
-            yield named.replace(text=f":/{path.removeprefix('/')}")
-            yield named.replace(text=path)
-    if "only" in names.entry and not names.has("only"):
-        for word in names.words:
-            path = _behind_revision(word.text)
-            if path is not None:
-                yield from [PossibleFile(path, READ), PossibleFile(f":/{path}", READ)]
-
-
-def _behind_revision(text: str | None) -> str | None:
-    """Return the path of `REVISION:PATH`, `:PATH` (of the index) or `:1:PATH`; None for anything else."""
-    if text is None or ":" not in text or text.startswith((":/", ":(", ":!", ":^")):
-        return None
-    path = text.partition(":")[2]
-    return path[2:] if path[:2] in ("0:", "1:", "2:", "3:") else path
-
-
-def _git_config(names: NamedFiles) -> Iterator[PossibleFile]:
-    """Setting a value writes the configuration: the repository's own, the user's, or the machine's."""
-    reading = ("--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l", "--list", "--get-color", "--get-colorbool")
-    modes = ("get", "list", "set", "unset", "edit", "rename-section", "remove-section")
-    words = [word for word in names.words if word.text not in modes]
-    first = names.words[0].text if names.words else None
-    if names_given(names, *reading) or first in ("get", "list") or names.value("-f", "--file"):
-        return
-    changing = ("--unset", "--unset-all", "--add", "--replace-all", "-e", "--edit")
-    sections = ("--rename-section", "--remove-section")
-    if len(words) < 2 and not names_given(names, *changing, *sections) and first not in modes:
-        return
-    if names_given(names, "--global"):
-        yield PossibleFile(".gitconfig", WRITE, at_home=True)
-    else:
-        yield PossibleFile(".git/config", WRITE)
-
-
-def _difference(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`git diff REVISION:FILE FILE`; with `--no-index` two files or directories, of which everything is read."""
-    tree = names_given(names, "--no-index")
-    yield from [named.replace(tree=tree) for named in _revisions(names)]
-
-
-def _archive(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`git archive REVISION PATHS`: without paths, everything."""
-    yield from _revisions(names)
-    if len(names.words) < 2 and not any(_behind_revision(word.text) for word in names.words):
-        yield PossibleFile(":/", READ, tree=True)
-
-
-def _stash(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`git stash push FILES` puts them away: they are read, and written as the last commit has them."""
-    words = names.words
-    verb = words[0].text if words else None
-    if names_given(names, "-u", "--include-untracked", "-a", "--all"):
-        yield PossibleFile(".", READ, tree=True, top=True)
-    if verb in ("push", "save"):
-        for word in words[1:] if verb == "push" else ():
-            yield from names.role(word, "edit", tree=True)
-    elif verb in ("show", "list", "drop", "pop", "apply", "clear", "branch", "create", "store", None):
-        yield from [each for word in words[1:] if word.text for each in perhaps(word.text)]
-    else:
-        yield from names.operands()
-
-
-def _index_files(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`git checkout-index` writes files as the index has them: those it names, or all."""
-    into = names.value("--prefix") or [""]
-    if names_given(names, "-a", "--all", "--stdin"):
-        yield from [PossibleFile(text or ".", WRITE, tree=True) for text in into]
-    for prefix in into:
-        yield from [
-            PossibleFile(None if None in (prefix, word.text) else f"{prefix}{word.text}", WRITE) for word in names.words
-        ]
-
-
 def _inner(names: NamedFiles) -> Iterator[PossibleFile]:
     """Yield what may be named in commands that a program runs: `git bisect run`, `git submodule foreach`, `gdb -ex`."""
     for word in names.words:
         yield from [*perhaps(word.text or ""), *in_script(word.text or "")]
-
-
-def _container_copy(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`docker cp CONTAINER:FILE FILE`, in both directions."""
-    words = names.words[1:] if names.words[:1] and names.words[0].text == "cp" else names.words
-    for place, word in enumerate(words[:2]):
-        if word.text is None or not is_remote(word.text):
-            put = tuple([last_name(each.text.partition(":")[2]) for each in words[:1] if each.text]) if place else ()
-            if word.text not in STANDARD_STREAMS:
-                yield PossibleFile(word.text, WRITE if place else READ, tree=True, names=put)
 
 
 def _first(names: NamedFiles) -> Iterator[PossibleFile]:
@@ -466,76 +356,6 @@ def _template(names: NamedFiles) -> Iterator[PossibleFile]:
         yield PossibleFile(word.text, WRITE)
 
 
-_VOLUMES = ("-v", "--volume", "--mount")
-_FLAGS_OF_RUN = frozenset("ditPqT")  # letters that take no value
-_COMPOSE = frozenset(["docker-compose", "podman-compose"])
-_BUILD_WORDS = frozenset(["build", "buildx", "builder", "image"])
-
-
-def _volumes(names: NamedFiles) -> Iterator[PossibleFile]:
-    """A container is given directories of this machine: everything in them is read and written there."""
-    words = names.command.words
-    for index, word in enumerate(words[1:], start=1):
-        text = word.text if word.text is not None else word.prefix
-        name, equals, value = text.partition("=")
-        letters, letter, rest = text[1:].partition("v") if text[:1] == "-" and text[:2] != "--" else ("", "", "")
-        if name in _VOLUMES or (letter and not rest and _FLAGS_OF_RUN.issuperset(letters)):
-            following = words[index + 1] if index + 1 < len(words) else word
-            known = word.text is not None if equals else following.text is not None
-            value = value if equals else following.text or ""
-        elif letter and _FLAGS_OF_RUN.issuperset(letters):
-            value, known = rest.lstrip("="), word.text is not None
-        else:
-            continue
-        yield from _bound(value if known else None, mount=name == "--mount")
-    if any(word.text == "cp" for word in words[1:3]):
-        yield from _container_copy(names)
-    for item in names.given:
-        if item.name in ("--env-file", "--label-file") and isinstance(item.value, Word) and item.value.text is None:
-            yield PossibleFile(None, READ)
-    first = [word.text for word in words[1:6]]
-    if "build" in first and "compose" not in first and names.command.program not in _COMPOSE:
-        sent = [word for word in names.words if word.text not in _BUILD_WORDS][-1:]
-        for word in [*sent, *[word for word in words[-1:] if word not in sent]]:  # the directory that is sent
-            if not is_url(word.text):
-                yield from names.role(word, "read", tree=True)
-    yield from loose(names.command, BUILT_IN)
-
-
-def _bound(value: str | None, *, mount: bool) -> Iterator[PossibleFile]:
-    """Yield the directory of `SOURCE:TARGET`, or of `type=bind,source=SOURCE`; a plain name is a volume."""
-    source = None if value is None else value.partition(":")[0]
-    if mount and value is not None:
-        keys = dict([part.partition("=")[::2] for part in value.replace('"', "").split(",")])
-        source = keys.get("source", keys.get("src", ""))
-    if source is None or "/" in source or source in (".", ".."):
-        yield from [PossibleFile(source, op, tree=True) for op in (READ, WRITE)]
-
-
-_CLOUD_VERBS = frozenset(
-    ["cp", "mv", "sync", "rsync", "copy", "move", "put", "get", "copyto", "moveto", "mirror", "scp", "serve"]
-)
-
-
-def _cloud_copy(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`aws s3 cp FROM TO` and its like: a name with a scheme or a host is elsewhere. Values of `file://` are read."""
-    words = names.words
-    verb = next((place for place, word in enumerate(words) if word.text in _CLOUD_VERBS), None)
-    operands = [] if verb is None else words[verb + 1 :]
-    for place, word in enumerate(operands):
-        written = place > 0 and place == len(operands) - 1 and words[verb or 0].text != "serve"
-        start = word.text if word.text is not None else word.prefix
-        if not (is_url(start) or is_remote(start)) and word.text not in STANDARD_STREAMS:
-            put = tuple([last_name(each.text) for each in operands[:-1] if each.text]) if written else ()
-            yield PossibleFile(word.text, WRITE if written else READ, tree=True, names=put)
-    listed = {id(word) for word in operands}
-    for word in names.command.words[1:]:
-        if word.text is None and ("file://" in word.prefix or "fileb://" in word.prefix or "@" in word.prefix):
-            yield PossibleFile(None, READ)
-        elif word.text is not None and id(word) not in listed:
-            yield from perhaps(word.text)
-
-
 def _made(names: NamedFiles) -> Iterator[PossibleFile]:
     """Yield what code of make names: makefiles that `--eval` includes, files and commands in variables."""
     yield from loose(names.command, BUILT_IN)
@@ -546,78 +366,6 @@ def _made(names: NamedFiles) -> Iterator[PossibleFile]:
         name, equals, value = (word.text or "").partition("=")
         if equals and ("$" in value or "`" in value or name.endswith("!")):
             yield from in_script(value)
-
-
-def _served(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`python -m http.server` shows everything in a directory to who asks for it."""
-    options = names.entry.get("serves", ("-d", "--directory"))
-    yield from [PossibleFile(text, READ, tree=True) for text in names.value(*options) or ["."]]
-
-
-def _serves(names: NamedFiles) -> Iterator[PossibleFile]:
-    """Yield what an interpreter or a tool serves that has a web server besides: `php -S`, `ruby -run -e httpd DIR`."""
-    yield from loose(names.command, BUILT_IN)
-    texts = [word.text or "" for word in names.command.words[1:]]
-    if names.command.program == "openssl" and not {"-WWW", "-HTTP"}.isdisjoint(texts):
-        yield PossibleFile(".", READ, tree=True)
-    elif names.command.program == "php" and any(text.startswith("-S") for text in texts):
-        roots = [after for text, after in pairwise([*texts, ""]) if text == "-t"]
-        roots += [text[2:] for text in texts if text.startswith("-t") and text != "-t"]
-        yield from [PossibleFile(text, READ, tree=True) for text in roots or ["."]]
-    elif "-run" in texts or any(text.startswith("-run") for text in texts):
-        behind = [place for place, text in enumerate(texts) if text.endswith("httpd")]
-        roots = [text for text in texts[behind[0] + 1 :][:1] if text[:1] != "-"] if behind else []
-        yield from [PossibleFile(text, READ, tree=True) for text in (roots or ["."] if behind else [])]
-
-
-_PUBLISHING = frozenset(["publish", "pack"])
-
-
-def _packs(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`npm publish` and `npm pack` take in the whole directory of the package."""
-    yield from loose(names.command, BUILT_IN)
-    texts = [word.text or "" for word in names.command.words[1:] if (word.text or "-")[:1] != "-"]
-    if texts[:1] and texts[0] in _PUBLISHING and not names_given(names, "--dry-run"):
-        yield from [PossibleFile(text, READ, tree=True) for text in texts[1:2] or ["."]]
-
-
-def _python_archive(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`python -m zipfile -c ARCHIVE FILES` and `-e ARCHIVE DIRECTORY`; `tarfile` is alike."""
-    creates, extracts = names_given(names, "-c", "--create"), names_given(names, "-e", "--extract")
-    for word in names.words[:1]:
-        yield from names.role(word, "write" if creates else "read")
-    for word in names.words[1:]:
-        yield from names.role(word, "write" if extracts else "read", tree=True)
-    if extracts and len(names.words) == 1:
-        yield PossibleFile(".", WRITE, tree=True)
-
-
-def _jar(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`jar cf ARCHIVE FILES -C DIRECTORY FILES`: packed as tar does it; `jar xf` unpacks here."""
-    words = [word for word in names.command.words[1:] if not is_process(word)]
-    letters = (words[0].text or "").lstrip("-") if words else ""
-    long = {word.text for word in words}
-    creates = "c" in letters or "u" in letters or not {"--create", "--update"}.isdisjoint(long)
-    place: str | None = "."
-    following = iter(words[1:])
-    for word in following:
-        if word.text == "-C":
-            place = next((each.text for each in following), None)
-        elif creates and (word.text or "-")[:1] != "-":
-            yield PossibleFile(below(place, word.text), READ, tree=True)
-            place = "."
-    if not creates and "x" in letters:
-        yield PossibleFile(".", WRITE, tree=True)
-    yield from loose(names.command, BUILT_IN)
-
-
-def _cluster_copy(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`kubectl cp FILE POD:FILE`, in both directions; a pod may stand behind its namespace."""
-    words = [word for word in names.words if word.text != "cp"]
-    for place, word in enumerate(words[:2]):
-        if word.text is None or ":" not in word.text:
-            put = tuple([last_name(each.text.partition(":")[2]) for each in words[:1] if each.text]) if place else ()
-            yield PossibleFile(word.text, WRITE if place else READ, tree=True, names=put)
 
 
 def _parallel(names: NamedFiles) -> Iterator[PossibleFile]:
@@ -632,71 +380,31 @@ def _parallel(names: NamedFiles) -> Iterator[PossibleFile]:
             yield from names.role(word, "read")
 
 
-def _mounted(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`mount --bind DIRECTORY PLACE`: everything in it has another name then."""
-    yield from loose(names.command, BUILT_IN)
-    texts = [word.text or "" for word in names.command.words[1:]]
-    if any(text in ("-B", "-R", "-M") or "bind" in text or text.startswith("--move") for text in texts):
-        for word in names.words[:1]:
-            yield from [PossibleFile(word.text, op, tree=True) for op in (READ, WRITE)]
-
-
-def _addresses(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`socat FILE:NAME -`: what stands behind the kind of an address may be a file, read and written."""
-    for word in names.command.words[1:]:
-        if word.text is not None:
-            yield from perhaps(word.text)
-            kind, colon, rest = word.text.partition(":")
-            yield from in_script(rest) if colon and kind.upper() in _RUN_ADDRESSES else ()
-            continue
-        kind = word.prefix.partition(":")[0].upper()
-        if ":" not in word.prefix or kind in _FILE_ADDRESSES:
-            yield from [PossibleFile(None, op) for op in (READ, WRITE)]
-
-
-_RUN_ADDRESSES = frozenset(["EXEC", "SYSTEM", "SHELL"])
-_FILE_ADDRESSES = _RUN_ADDRESSES | {"FILE", "OPEN", "GOPEN", "CREATE", "CREAT", "PIPE", "FIFO"}
-
-
-def _zip(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`zip -m` deletes what it has packed; `zip -R` looks for names below this directory, `zip -@` reads them."""
-    yield from names.operands()
-    letters = "".join([text for text in (word.text or "" for word in names.command.words[1:]) if text[:1] == "-"])
-    if "R" in letters:
-        yield PossibleFile(".", READ, tree=True)
-    if "@" in letters:
-        yield PossibleFile(None, READ)
-    if names_given(names, "-m", "--move") or any(
-        (word.text or "")[:1] == "-" and (word.text or "")[:2] != "--" and "m" in (word.text or "")
-        for word in names.command.words[1:]
-    ):
-        yield from [named for word in names.words[1:] for named in names.role(word, "delete", tree=True)]
-
-
 SHAPES = {
-    "zip": _zip,
+    "zip": zip_archive,
     "made": _made,
-    "cloud_copy": _cloud_copy,
-    "served": _served,
-    "serves": _serves,
-    "packs": _packs,
-    "python_archive": _python_archive,
-    "jar": _jar,
-    "cluster_copy": _cluster_copy,
+    "cloud_copy": cloud_copy,
+    "fetched": fetched,
+    "served": served,
+    "serves": serves,
+    "packs": packs,
+    "python_archive": python_archive,
+    "jar": jar,
+    "cluster_copy": cluster_copy,
     "parallel": _parallel,
-    "mounted": _mounted,
-    "addresses": _addresses,
-    "difference": _difference,
-    "stash": _stash,
-    "archive": _archive,
-    "index_files": _index_files,
+    "mounted": mounted,
+    "addresses": addresses,
+    "difference": difference,
+    "stash": stash,
+    "archive": archive,
+    "index_files": index_files,
     "inner": _inner,
     "pieces": _pieces,
     "yq": _yq,
     "editor": _editor,
     "unpacked": _unpacked,
     "first": _first,
-    "volumes": _volumes,
+    "volumes": volumes,
     "copy": _copy,
     "move": _move,
     "link": _link,
@@ -705,7 +413,7 @@ SHAPES = {
     "unzip": unzip,
     "seven": seven,
     "patch_file": patch_file,
-    "patch": _git_patch,
+    "patch": git_patch,
     "whole": _whole,
     "sed": _sed,
     "awk": _awk,
@@ -714,9 +422,9 @@ SHAPES = {
     "curl": curl,
     "wget": wget,
     "clone": clone,
-    "repository": _repository,
-    "checkout": _checkout,
-    "revisions": _revisions,
-    "git_config": _git_config,
+    "repository": repository,
+    "checkout": checkout,
+    "revisions": revisions,
+    "git_config": git_config,
     "template": _template,
 }
