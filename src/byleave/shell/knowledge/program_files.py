@@ -198,7 +198,7 @@ _TOOLS: dict[str, Entry] = {
     **dict.fromkeys(["make", "gmake"], _entry("other", shape="made")),
     **dict.fromkeys(
         ["lftp", "smbclient", "sftp", "cadaver"],
-        _entry("other", options={"script": ["-e", "-c"], "read": ["-b", "-f", "-i", "-A"]}),
+        _entry("other", shape="fetched", options={"script": ["-e", "-c"], "read": ["-b", "-f", "-i", "-A"]}),
     ),
     "expect": _entry("run other", options={"script": ["-c"], "run": ["-f"]}),
     **dict.fromkeys(["tclsh", "wish"], _entry("run other")),
