@@ -1,11 +1,14 @@
 """Two gateways on one database are one gateway: approvals, limits and records hold across them, and outages show."""
 
+import itertools
 import json
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from copy import copy
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -293,6 +296,59 @@ def test_behind_a_proxy_that_knows_nothing_every_client_is_served(tmp_path: Path
             with talking(at(proxy.url, Authorization=f"Bearer {TOKEN}"), mode) as talk:
                 assert [price(talk) for _ in range(3)] == ['{"cents": 250}'] * 3
         assert proxy.connections >= 2
+
+
+def calls_until_refused(*talks: Talk, why: str) -> int:
+    """Call by turns, and return how many calls were answered."""
+    answered, by_turns = 0, itertools.cycle(talks)
+    while True:
+        try:
+            price(next(by_turns))
+        except Exception as error:  # noqa: BLE001 -- of the SDK
+            assert why in str(error)  # noqa: PT017 -- some of them are answered
+            return answered
+        answered += 1
+
+
+FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+
+
+def with_clock(place: Place, off: str) -> Place:
+    """Return the same place for programs whose clock is off; the one that only counts on is not."""
+    odd = copy(place)
+    odd.env = place.env | {"LD_PRELOAD": str(FAKETIME), "FAKETIME": off, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    return odd
+
+
+@amounts.slow
+@pytest.mark.skipif(FAKETIME is None, reason="needs libfaketime (apt-get install faketime)")
+def test_clocks_that_are_hours_apart_change_nothing_between_replicas(tmp_path: Path, url: str) -> None:
+    place = Place(tmp_path, POLICY + "[gateway]\nrate = 10\n")
+    with ExitStack() as stack:
+        running = [stack.enter_context(over_http(with_clock(place, off))) for off in ("+5h", "-5h")]
+        began = time.monotonic()
+        assert all("libfaketime" in Path(f"/proc/{each.process.pid}/maps").read_text() for each in running)
+        ahead, behind = (
+            stack.enter_context(talking(at(each.url, Authorization=f"Bearer {TOKEN}"), MODERN)) for each in running
+        )
+        assert "needs your approval" in words(ahead.call("shop__query", {"sql": "s"}))
+        pending = next(
+            each for each in json.loads(place.byleave("approvals", "list", "--json").out) if each["status"] == "pending"
+        )
+        assert place.byleave("approvals", "approve", pending["id"], "--yes").code == 0
+        assert [words(talk.call("shop__query", {"sql": "s"})) for talk in (behind, ahead)] == ["shop: query done"] * 2
+        moved = stack.enter_context(closing(PlainClient(running[0])))
+        for each in (*running, running[0]):
+            moved.visit(each)
+            assert moved.price()["structuredContent"] == {"cents": 250}
+        taken = 6 + calls_until_refused(ahead, behind, why="more often than 10 times a minute")
+        assert taken <= 10 + (time.monotonic() - began) / 6 + 1
+    records = place.records()
+    assert len([each for each in records if each["event"] == "effect" and each["outcome"] == "done"]) == taken - 1
+    times = [each["time"] for each in records]
+    assert times == sorted(times)  # by the clock of the database
+    assert abs(datetime.fromisoformat(times[-1]) - datetime.now(UTC)) < timedelta(hours=1)
+    assert place.byleave("audit", "verify").code == 0
 
 
 def test_a_session_goes_on_at_every_replica_and_ends_with_its_own(tmp_path: Path, url: str) -> None:
