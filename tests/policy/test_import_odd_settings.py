@@ -427,8 +427,8 @@ def test_a_command_of_jp_in_an_unknown_form_is_lost(scene: Scene) -> None:
     assert [each.why for each in found.lost] == ["byleave runs neither a shell nor a template: write the command anew"]
 
 
-def test_what_is_lost_becomes_comments_by_file_and_line(scene: Scene) -> None:
-    file = str(scene.root.parent / "a.json")
+def test_what_is_lost_becomes_comments_by_file_and_line() -> None:
+    file = "/etc/a.json"
     lost = [
         LostPermission(f"{file}:3", "WebSearch", "it needs approval"),
         LostPermission(f"{file}:7", "Task\x1b", "it asks nothing"),
