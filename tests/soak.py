@@ -20,6 +20,7 @@ from toolhost.hosting import eventually, memory, processes_below
 
 SECONDS = float(os.environ.get("BYLEAVE_SOAK_SECONDS", "0"))
 WARM = 0.25  # of the time, until caches are full and the audit log has folded its journal a few times
+POOL = min(32, (os.cpu_count() or 1) + 4)  # threads that an event loop starts one by one, and keeps (asyncio)
 MEGABYTE = 1 << 20
 
 
@@ -37,20 +38,23 @@ class Size:
         opened, threads = (len(os.listdir(f"/proc/{process}/{each}")) for each in ("fd", "task"))
         return cls(memory(process), opened, threads, len(processes_below(process)))
 
-    def is_within(self, other: "Size") -> bool:
-        """Whether it holds no more of anything but memory."""
+    def is_within(self, other: "Size", threads: int) -> bool:
+        """Whether it holds no more of anything but memory; so many threads are not too many."""
         return (
             self.descriptors <= other.descriptors
-            and self.threads <= other.threads
+            and self.threads <= max(other.threads, threads)
             and self.processes <= other.processes
         )
 
 
 class Soak:
-    """Rounds of work for one process, each of so many calls: `warm`, then `rounds`, then `ends`."""
+    """Rounds of work for one process, each of so many calls: `warm`, then `rounds`, then `ends`.
 
-    def __init__(self, what: str, process: int, *, warm: int, rounds: int, calls: int = 1) -> None:
-        self._what, self._process = what, process
+    `threads`: how many a process may come to have after the first measurement.
+    """
+
+    def __init__(self, what: str, process: int, *, warm: int, rounds: int, calls: int = 1, threads: int = 0) -> None:
+        self._what, self._process, self._threads = what, process, threads
         self._warm, self._rounds, self._calls = warm, rounds, calls
         self.number = 0
 
@@ -69,7 +73,7 @@ class Soak:
         """Measure again, and fail if memory grew by so many bytes, or anything else grew and stays so."""
         seconds, calls, before = time.monotonic() - self._began, self.number * self._calls, self._before
         with suppress(AssertionError):
-            eventually(lambda: Size.of(self._process).is_within(before))
+            eventually(lambda: Size.of(self._process).is_within(before, self._threads))
         after = Size.of(self._process)
         sys.stdout.write(
             f"{self._what}: {calls:,} calls in {seconds:.0f} seconds; "
@@ -78,7 +82,7 @@ class Soak:
             f"threads {before.threads} to {after.threads}, processes {before.processes} to {after.processes}\n"
         )
         assert calls, "there was no time for a single call"
-        assert after.is_within(before), (before, after)
+        assert after.is_within(before, self._threads), (before, after)
         assert after.memory - before.memory < most, f"{(after.memory - before.memory) / calls:.0f} bytes a call"
 
 

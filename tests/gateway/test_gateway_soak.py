@@ -11,12 +11,13 @@ import amounts
 from fakes.mcp_sdk import SHOP, Place, over_http
 from gateway.test_many_clients import Client, Downstream, policy_of, port_of, serving
 from sandbox.machine import needs_sandbox
-from soak import MEGABYTE, Soak, records
+from soak import MEGABYTE, POOL, Soak, records
 from toolhost.hosting import eventually, processes_below
 
 CLIENTS = amounts.of(24, 1)  # at a time
 CALLS = amounts.of(40, 4)  # of each of them in its session
 GROWTH = 16 * MEGABYTE
+OTHER_THREADS = 3  # the loop's own, the one that folds the journal, and the one that writes log lines
 
 
 async def visit(client: Client, numbers: Iterator[int]) -> None:
@@ -43,7 +44,12 @@ def test_a_gateway_stays_as_small_as_it_is_and_loses_no_record(tmp_path: Path) -
             process, listening = running.process.pid, port_of(running)
             alone = len(processes_below(process))
             soak = Soak(
-                "the MCP gateway", process, warm=amounts.of(5, 1), rounds=amounts.of(20, 1), calls=CLIENTS * CALLS
+                "the MCP gateway",
+                process,
+                warm=amounts.of(5, 1),
+                rounds=amounts.of(20, 1),
+                calls=CLIENTS * CALLS,
+                threads=POOL + OTHER_THREADS,
             )
             for _ in soak.warm():
                 asyncio.run(crowd(listening, numbers))

@@ -386,7 +386,7 @@ def test_what_was_stopped_before_stays_stopped(scene: PausedScene) -> None:
         program = next(
             int(name)
             for name in os.listdir("/proc")
-            if name.isdigit() and b"count.py" in Path(f"/proc/{name}/cmdline").read_bytes() and descends(name, root.pid)
+            if name.isdigit() and b"count.py" in words_of(name) and descends(name, root.pid)
         )
         os.kill(program, signal.SIGSTOP)
         eventually(lambda: process_facts(program).state == b"T")  # type: ignore[union-attr]
@@ -395,6 +395,14 @@ def test_what_was_stopped_before_stays_stopped(scene: PausedScene) -> None:
         assert scene.stands_still(0.5)
         os.kill(program, signal.SIGCONT)
         assert scene.goes_on()
+
+
+def words_of(process: str) -> bytes:
+    """Return the command line of a process; nothing of one that has ended since its name was read."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def descends(name: str, root: int) -> bool:
