@@ -6,6 +6,7 @@ only where a rule is suggested.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from byleave.core.command_groups import GROUPS
@@ -104,8 +105,8 @@ def command_cautions(words: Sequence[str]) -> list[str]:
 
 
 def _harms(words: Sequence[str]) -> list[str]:
-    found = [said for table, said in _OWN_CAUTIONS if _may_be(table, words)]
-    found += [said for name, said in _GROUP_CAUTIONS.items() if _may_be(GROUPS[name], words)]
+    behind = words[1:]
+    found = [said for table, said in _cautions_of(words[0].rpartition("/")[2]) if _has_words(table, behind)]
     if "/" in words[0] and not words[0].startswith(("/usr/", "/bin/")):
         found.append(_BY_KIND["exec"])
     return list(dict.fromkeys(found))
@@ -128,15 +129,19 @@ def wide_subcommand(words: Sequence[str]) -> str | None:
     """Return the subcommand that a rule may name instead of all these words; None if it is better to name them all."""
     if len(words) < 2 or _harms(words):
         return None
-    program, subcommand = words[0], words[1]
-    known = subcommand in _WIDE.get(program, ()) or any(
-        set(table) == {"command", "subcommand"}
-        and program in _listed(table["command"])
-        and subcommand in _listed(table["subcommand"])
-        for name in _WIDE_GROUPS
-        for table in GROUPS[name]["any"]
+    return words[1] if words[1] in _wide_subcommands(words[0]) else None
+
+
+@lru_cache(maxsize=256)
+def _wide_subcommands(program: str) -> frozenset[str]:
+    tables = (table for name in _WIDE_GROUPS for table in GROUPS[name]["any"])
+    listed = (
+        subcommand
+        for table in tables
+        if set(table) == {"command", "subcommand"} and program in _listed(table["command"])
+        for subcommand in _listed(table["subcommand"])
     )
-    return subcommand if known else None
+    return frozenset((*_WIDE.get(program, ()), *listed))
 
 
 # Words behind which a rule may leave open what follows, although it runs something: scripts that the project names.
@@ -172,17 +177,31 @@ def _mentions(table: Table, program: str) -> bool:
     )
 
 
+@lru_cache(maxsize=256)
+def _cautions_of(program: str) -> tuple[tuple[Table, str], ...]:
+    """Return the tables behind all cautions that name this program, each with what it says: a few of hundreds."""
+    groups = ((GROUPS[name], said) for name, said in _GROUP_CAUTIONS.items())
+    return tuple((each, said) for table, said in (*_OWN_CAUTIONS, *groups) for each in _about(table, program))
+
+
+def _about(table: Table, program: str) -> Iterator[Table]:
+    """Yield what a table has about one program."""
+    if "any" in table:
+        for each in table["any"]:
+            yield from _about(each, program)
+        return
+    named = table["command"]
+    if program == named if isinstance(named, str) else program in named:
+        yield table
+
+
 def _may_be(table: Table, words: Sequence[str]) -> bool:
     """Whether the words have all that a table of a rule names, in whatever order."""
-    return _has_all(table, words[0].rpartition("/")[2], words[1:])
+    return any(_has_words(each, words[1:]) for each in _about(table, words[0].rpartition("/")[2]))
 
 
-def _has_all(table: Table, program: str, behind: Sequence[str]) -> bool:
-    if "any" in table:
-        return any(_has_all(each, program, behind) for each in table["any"])
-    named = table["command"]  # most tables are about another program, and each command is held against all of them
-    if program != named if isinstance(named, str) else program not in named:
-        return False
+def _has_words(table: Table, behind: Sequence[str]) -> bool:
+    """Whether these words behind the program have all that one table about it names."""
     return (
         ("subcommand" not in table or any(word in behind for word in _listed(table["subcommand"])))
         and all(word in behind for word in table.get("args", ()) if word != "**")
