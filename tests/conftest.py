@@ -58,8 +58,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     left_behind.die_with_parent()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with the make target that runs it, by its directory."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Mark each test with its make target, by its directory; leave most of those marked `sampled` to `make slow`."""
     for item in items:
         package = item.path.relative_to(Path(__file__).parent).parts[0]
         if package == "sandbox":
@@ -68,6 +69,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("unit")
         else:
             item.add_marker("integration")
+    yield  # -k and -m have chosen
+    if left := amounts.left_out(items):
+        config.hook.pytest_deselected(items=left)
+        gone = set(left)
+        items[:] = [item for item in items if item not in gone]
 
 
 def pytest_collection_finish() -> None:

@@ -136,6 +136,7 @@ def audited_as(case: Case, scene: Scene, decision: str) -> None:
     assert records == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_without_a_rule_every_line_arrives_as_it_was_said(name: str, scene: Scene) -> None:
     case = Case.load(name, scene)
@@ -146,6 +147,7 @@ def test_without_a_rule_every_line_arrives_as_it_was_said(name: str, scene: Scen
     audited_as(case, scene, "ask")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_policy_allows_is_answered_without_the_editor(name: str, scene: Scene) -> None:
     scene.policy.write_text(RULES.format("allow"))
@@ -160,6 +162,7 @@ def test_what_the_policy_allows_is_answered_without_the_editor(name: str, scene:
     audited_as(case, scene, "allow")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_policy_denies_never_reaches_the_editor(name: str, scene: Scene) -> None:
     scene.policy.write_text(RULES.format("deny"))

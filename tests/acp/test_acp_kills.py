@@ -92,6 +92,7 @@ def test_who_insists_is_not_kept_waiting(tmp_path: Path) -> None:
     nothing_left(tmp_path)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("group", [False, True], ids=["alone", "with its process group"])
 @pytest.mark.parametrize("behaviour", ["waits", "stays", "keeps_children", "floods", "stops"])
 def test_byleave_killed_without_a_word_leaves_no_agent(tmp_path: Path, behaviour: str, *, group: bool) -> None:

@@ -124,6 +124,7 @@ SETTINGS: list[tuple[str, str, str, str]] = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("old", "new", "name", "loosens"), SETTINGS, ids=[name for _, _, name, _ in SETTINGS])
 def test_a_setting_that_loosens_fails_a_check_too(old: str, new: str, name: str, loosens: str, tmp_path: Path) -> None:
     (tmp_path / "old.toml").write_text(old)

@@ -173,6 +173,7 @@ WRITTEN = some(
 )  # each kind, and each variant
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("sample", "flags"), WRITTEN, ids=lambda each: each if isinstance(each, str) else " ".join(each)
 )

@@ -200,6 +200,7 @@ ODD_SETTINGS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("content", ODD_SETTINGS.values(), ids=ODD_SETTINGS.keys())
 def test_settings_that_cannot_be_used_fail_their_step_and_no_other(content: str, home: Path, project: Path) -> None:
     (home / ".claude/settings.json").write_text(content)
@@ -282,6 +283,7 @@ def test_two_setups_at_once_end_in_one(home: Path, project: Path) -> None:
     assert (home / ".config/byleave/config.toml").read_text().count("npm") == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("moment", ["init", "import", "trust", "hook"])
 def test_a_setup_that_is_killed_is_finished_by_the_next_and_can_be_undone(
     moment: str, home: Path, project: Path

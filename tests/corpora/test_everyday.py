@@ -36,7 +36,7 @@ def test_the_corpus_is_well_formed() -> None:
 @pytest.mark.parametrize("project", PROJECTS)
 def test_everyday_lines_need_no_question(tmp_path: Path, project: str) -> None:
     asking = [case for case in _of(project) if case["expect"] == "ask"]
-    chosen = [*asking, *amounts.some([case for case in _of(project) if case["expect"] == "run"], every=9)]
+    chosen = [*asking, *amounts.some([case for case in _of(project) if case["expect"] == "run"], every=18)]
     room = Room.build(tmp_path, project)
     try:
         answers = {case["id"]: room.hook(case["command"], _directory(room, case)) for case in chosen}
@@ -57,7 +57,7 @@ def test_a_confined_run_is_like_a_plain_one(tmp_path: Path, project: str) -> Non
     room = Room.build(tmp_path, project)
     chosen = [case for case in _of(project) if case["expect"] == "run"]
     try:
-        differences = [what for case in amounts.some(chosen, every=27) for what in _differences(room, case)]
+        differences = [what for case in amounts.some(chosen, every=40) for what in _differences(room, case)]
     finally:
         room.close()
     assert differences == []

@@ -266,6 +266,7 @@ def test_two_windows_show_the_same_and_the_first_answer_counts(page: Page, serve
     other.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("known", [True, False], ids=["known process", "unknown process"])
 def test_answering_works_after_a_reload_and_in_two_windows(
     served: Room, chromium: Browser, monkeypatch: pytest.MonkeyPatch, *, known: bool

@@ -35,6 +35,7 @@ async def crowd(port: int, numbers: Iterator[int]) -> None:
     await asyncio.gather(*(visit(Client(port, number), numbers) for number in range(CLIENTS)))
 
 
+@amounts.slow
 @needs_sandbox
 def test_a_gateway_stays_as_small_as_it_is_and_loses_no_record(tmp_path: Path) -> None:
     server, numbers = Downstream(), itertools.count()

@@ -106,6 +106,7 @@ def meeting(pairs: list[tuple[tuple[str, str], str]]) -> pytest.MarkDecorator:
 servers = meeting(PAIRS)
 
 
+@pytest.mark.sampled(2)
 def test_the_revision_is_the_one_that_was_asked_for(talk: Talk) -> None:
     assert talk.client.protocol_version == (MODERN if talk.modern else "2025-11-25")
     if not talk.modern:

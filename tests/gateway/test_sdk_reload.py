@@ -16,7 +16,7 @@ from byleave.policy.debounce import STILL
 from fakes.mcp_sdk import LEGACY, MODERN, SHOP, Person, Place, Talk, at, by_pipe, eventually, over_http, talking, words
 from sandbox.machine import needs_sandbox
 
-pytestmark = needs_sandbox
+pytestmark = [needs_sandbox, pytest.mark.sampled(2)]
 
 SOON = 2.0
 PLAIN = f"""

@@ -442,6 +442,7 @@ def test_figures_are_sent_from_time_to_time(play: Callable[..., None]) -> None:
 # ---- Collectors that do not do what they should --------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("manner", ["refuses", "moved", "hangs", "floods", "gone", "tls"])
 def test_a_bad_collector_delays_no_call_and_no_end(
     play: Callable[..., None], monkeypatch: pytest.MonkeyPatch, manner: str

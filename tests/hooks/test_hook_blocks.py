@@ -59,6 +59,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", UNREADABLE)
 def test_an_event_that_cannot_be_read_blocks(case: str, scene: HookScene) -> None:
     feed, reason = UNREADABLE[case]
@@ -75,6 +76,7 @@ def test_a_person_who_starts_the_hook_at_a_terminal_learns_at_once_how_it_is_ins
     assert "byleave hook --install AGENT" in terminal.seen
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("agent", AGENTS)
 def test_every_agent_is_blocked_in_the_same_way(agent: str, scene: HookScene) -> None:
     done = scene.runs(agent, feed=b"nonsense")

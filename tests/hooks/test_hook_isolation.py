@@ -129,6 +129,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CALLS)
 def test_a_call_loads_nothing_heavy(case: str, scene: HookScene) -> None:
     scene.runs("claude-code", feed=claude("Bash", {"command": "touch allowed"}, scene.root))  # parses the files

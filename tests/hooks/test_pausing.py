@@ -185,6 +185,7 @@ def test_what_the_hook_allowed_is_what_the_agent_opens_however_fast_a_command_ex
     assert allowed > 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["", "timer", "thread", "vfork", "undumpable"])
 def test_a_command_stands_still_until_the_outcome_is_reported(how: str, scene: PausedScene) -> None:
     with scene.counting(how):

@@ -99,6 +99,7 @@ ENDS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("prepared", "words", "fault"), ENDS)
 def test_whenever_it_ends_it_is_everything_or_nothing(
     prepared: tuple[tuple[str, ...], ...], words: tuple[str, ...], fault: str, tmp_path: Path, own_home: Path
@@ -262,6 +263,7 @@ def limited(scene: MountScene, size: int, *words: str) -> int:
 LESS = amounts.of(97, 151)  # bytes from one size to the next
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("prepared", "words"), JOURNEYS.values(), ids=JOURNEYS.keys())
 def test_a_full_disk_leaves_no_trace(
     prepared: tuple[tuple[str, ...], ...], words: tuple[str, ...], tmp_path: Path, own_home: Path

@@ -46,6 +46,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("cwd", "name", "rule_path"), NAMES)
 def test_a_name_is_relative_to_the_working_directory(cwd: str, name: str, rule_path: str, scene: MountScene) -> None:
     assert scene.dry(f"{name}={scene.ext}", cwd)["rule_path"] == rule_path
@@ -237,6 +238,7 @@ RUNTIMES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("tool", "rules"), RUNTIMES.values(), ids=RUNTIMES.keys())
 def test_a_tool_without_file_rules_keeps_what_it_had(tool: str, rules: list[Any], scene: MountScene) -> None:
     scene.configure(f'[tools.t]\nsource = "local"\n{tool}\n')

@@ -85,6 +85,7 @@ def cost(door: str, value: str, size: int, root: Path) -> tuple[float, float]:
     return (used[1] - used[0]) / size, took
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("value", ["text", "empty lists"])
 @pytest.mark.parametrize("door", DOORS)
 def test_a_long_line_costs_at_most_ten_times_its_size(door: str, value: str, tmp_path: Path) -> None:

@@ -299,6 +299,7 @@ def test_an_ordinary_user_is_not_told_what_ordinary_users_may_not(public: Path) 
 # Noise
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "script",
     [
@@ -650,6 +651,7 @@ def test_node_is_watched(root: Path, options: list[str]) -> None:
 # Signals, ends, floods
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("script", "code"),
     [

@@ -19,7 +19,10 @@ from byleave.sandbox.native import build
 from sandbox.front_scene import PATIENCE, Scene, Talk, built_front, compile_front, eventually, reported
 from sandbox.test_front import BLOCKED, COMMANDS, HOOK, RUN, UNANSWERED, ended
 
-pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
+pytestmark = [
+    pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler"),
+    pytest.mark.sampled(2),
+]
 
 
 @pytest.fixture(scope="module", params=["shipped", "sanitized"])
@@ -275,6 +278,7 @@ def hasty(tmp_path: Path, hasty_front: str) -> Iterator[Scene]:
     scene.close()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_silent_service_is_not_waited_for_without_end(hasty: Scene, name: str) -> None:
     began = time.monotonic()

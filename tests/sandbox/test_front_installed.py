@@ -160,6 +160,7 @@ def start(scene: Scene, *words: str) -> subprocess.Popen[bytes]:
     return process
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "where", ["lib/python3.11/site-packages", "lib/python3.14/dist-packages", "lib64/python3.12/site-packages"]
 )

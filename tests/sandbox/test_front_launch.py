@@ -22,7 +22,10 @@ from sandbox.front_scene import PATIENCE, Packet, Scene, Talk, built_front, even
 from sandbox.machine import needs_sandbox
 from sandbox.test_front import RUN, UNANSWERED, ended
 
-pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
+pytestmark = [
+    pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler"),
+    pytest.mark.sampled(2),
+]
 FOR_ALL = 64  # launcher.h
 
 
@@ -70,6 +73,7 @@ def child_of(talk: Talk) -> int:
 # ---- How it is started -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("flag", [b"s", b"-"])
 @pytest.mark.parametrize("locked", [True, False])
 def test_the_launcher_is_a_child_with_the_streams_and_three_descriptors(
@@ -121,6 +125,7 @@ def test_python_s_ignored_signals_have_their_default_action_in_the_launcher(serv
     assert {number for number in range(1, 65) if ignored >> (number - 1) & 1} <= OF_THE_LIBRARY
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("number", [1, 12, 31, 34, 64])
 def test_the_launcher_starts_with_the_signals_blocked_that_the_service_says(served: Scene, number: int) -> None:
     _process, talk = begun(served)
@@ -210,6 +215,7 @@ def test_a_signal_that_a_process_sends_is_passed_on_as_it_is(served: Scene, flag
     assert ended(process, talk)[0] == 143
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("flag", [b"s", b"-"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
 def test_a_key_at_the_terminal_is_for_all_of_a_session_of_its_own(served: Scene, flag: bytes, number: int) -> None:
@@ -318,6 +324,7 @@ def test_a_service_that_is_gone_ends_the_command(served: Scene) -> None:
     assert control.recv(64) == b""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("body", [b"L-%016x\0/bin/true\0" % 0, b"K", b"N", b"X300"])
 def test_a_wrong_message_ends_the_command(served: Scene, body: bytes) -> None:
     process, talk = begun(served)

@@ -88,6 +88,7 @@ def test_a_directory_of_the_user_s_own_is_used(scene: Scene) -> None:
     assert is_served(scene)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("change", WRONG.values(), ids=WRONG.keys())
 def test_a_directory_is_not_used(scene: Scene, change: Callable[[Scene], None]) -> None:
     scene.listen()

@@ -68,6 +68,7 @@ def test_a_program_runs_under_its_own_name_whatever_the_tool_calls_it(tmp_path: 
     assert (done.code, os.path.exists(root / "made")) == (1, False), done
 
 
+@pytest.mark.sampled(3)
 @needs_sandbox
 @pytest.mark.parametrize("name", [name for name in WAYS if shutil.which(name, path=USUAL["PATH"])])
 def test_what_such_a_program_starts_is_judged(tmp_path: Path, name: str) -> None:

@@ -100,6 +100,7 @@ Recipe = tuple[tuple[str, ...], tuple[str, ...]]
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 
 
+@pytest.mark.sampled(2)
 @needs_compiler
 @pytest.mark.parametrize(
     "recipe",

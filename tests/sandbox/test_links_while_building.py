@@ -13,7 +13,7 @@ from byleave.sandbox.native.build import FULL, LEAN, build, find_compiler
 from byleave.sandbox.process import DEVNULL, Process
 from sandbox.machine import needs_sandbox
 
-pytestmark = needs_sandbox
+pytestmark = [needs_sandbox, pytest.mark.sampled(2)]
 
 NAMESPACES = 0x7E020000
 ATTRIBUTES = NOSUID | NODEV

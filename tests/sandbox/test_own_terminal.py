@@ -132,6 +132,7 @@ def _device(master: int) -> int:
 DEVICES = "import os; print('devices', [os.fstat(n).st_rdev for n in range(3)], os.isatty(1))"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("streams", ["", "</dev/null", "2>/dev/null", "| cat", "</dev/null 2>&1 | cat"])
 def test_no_stream_of_a_program_is_the_terminal_itself(root: Path, streams: str) -> None:
     """A terminal that is somebody else's, and open, can be read by anybody."""

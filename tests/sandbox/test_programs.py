@@ -22,7 +22,7 @@ import amounts
 from command import COMMAND, PATIENCE, Terminal, at_terminal, environment
 from sandbox.machine import PYTHON, access_file, alive, as_nobody, inside, listing, needs_sandbox, shell
 
-pytestmark = needs_sandbox
+pytestmark = [needs_sandbox, pytest.mark.sampled(2)]
 
 STRICT = """\
 [[access.fs]]
@@ -384,6 +384,7 @@ def test_an_ordinary_user_works_as_well(tmp_path: Path) -> None:
 # How a program ends
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("code", [0, 1, 20, 125, 127, 255])
 def test_the_exit_code_is_the_programs(root: Path, code: int) -> None:
     assert inside(root, "/bin/sh", "-c", f"exit {code}").code == code
@@ -533,6 +534,7 @@ def test_killing_everybody_inside_touches_nobody_outside(root: Path) -> None:
         bystander.wait()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "setup", [[], [".git/HEAD"], [".git/HEAD", ".git/hooks/x", ".git/config", ".claude/y", ".envrc"]]
 )

@@ -202,6 +202,7 @@ RESPONSES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("method", "minor", "reply", "framed", "body"), RESPONSES.values(), ids=RESPONSES.keys())
 def test_a_response_is_framed_for_the_client(method: str, minor: int, reply: bytes, framed: str, body: bytes) -> None:
     with answering(b"HTTP/1.1 200 OK\r\n" + reply) as (_replies, origin, scene), scene.client() as client:
@@ -252,6 +253,7 @@ BAD_RESPONSES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("reply", BAD_RESPONSES.values(), ids=BAD_RESPONSES.keys())
 def test_a_response_that_cannot_be_followed_is_not_passed_on(reply: bytes) -> None:
     with answering(reply) as (_replies, origin, scene), scene.client() as client:
@@ -302,6 +304,7 @@ BAD_REQUESTS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("request_", BAD_REQUESTS.values(), ids=BAD_REQUESTS.keys())
 def test_after_a_bad_request_nothing_more_is_read(request_: bytes) -> None:
     with answering() as (replies, origin, scene), scene.client() as client:
@@ -522,6 +525,7 @@ REFUSED_GREETINGS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("greeting", "reason"), REFUSED_GREETINGS.values(), ids=REFUSED_GREETINGS.keys())
 def test_a_tunnel_carries_nothing_but_tls_for_its_host(greeting: bytes, reason: str) -> None:
     heard: list[bytes] = []

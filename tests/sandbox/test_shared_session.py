@@ -16,7 +16,7 @@ from byleave.sandbox.session import end_session, is_open, process_of
 from sandbox.machine import NO_PERSON, alive, as_nobody, needs_sandbox
 from sandbox.session_scene import OPEN, Agent, eventually
 
-pytestmark = needs_sandbox
+pytestmark = [needs_sandbox, pytest.mark.sampled(2)]  # as we are by turns, and as an ordinary user
 
 SERVER = "python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1 &"
 READY = (
@@ -58,6 +58,7 @@ def test_files_in_tmp_are_seen_by_the_next_run(agent: Agent) -> None:
     assert agent.run("cat /tmp/a; stat -c %a /tmp") == (0, "kept\n1777\n")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["another", "-"])
 def test_no_other_run_sees_any_of_it(agent: Agent, name: str) -> None:
     agent.run(f"echo kept > /tmp/a; {SERVER} {READY}")
@@ -163,6 +164,7 @@ def test_when_the_holder_is_killed_everything_of_the_session_ends(nap: str, agen
     assert agent.run("cat /tmp/a")[0] == 1  # a new one begins
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_the_process_that_the_agent_started_reaches_the_command(agent: Agent, number: int) -> None:
     run = agent.begin("trap 'echo got; exit 3' TERM INT HUP; echo ready; while :; do sleep 0.05; done")
@@ -174,6 +176,7 @@ def test_a_signal_to_the_process_that_the_agent_started_reaches_the_command(agen
     run.communicate()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("at", [0.0, 0.15, 0.3, 0.6])
 def test_killing_the_agents_process_group_at_any_moment_ends_the_run(nap: str, agent: Agent, at: float) -> None:
     """As agents do when a command takes too long."""
@@ -186,6 +189,7 @@ def test_killing_the_agents_process_group_at_any_moment_ends_the_run(nap: str, a
     eventually(lambda: not os.listdir(agent.root))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("which", ["behind", "keeper", "init"])
 def test_killing_any_process_of_ours_ends_what_it_served(nap: str, agent: Agent, which: str) -> None:
     agent.run(f"sleep {nap} >/dev/null 2>&1 & true")

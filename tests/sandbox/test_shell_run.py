@@ -65,6 +65,7 @@ def ended_in(root: Path, text: str, *words: str, cwd: Path | None = None) -> str
 # The text and its end
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "code", "out"),
     [
@@ -170,6 +171,7 @@ def test_a_command_line_excludes_a_program_a_tool_and_a_table(root: Path) -> Non
 # Where it ended
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -278,6 +280,7 @@ def ruled(root: Path) -> Path:
     return root
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "text",
     [
@@ -314,6 +317,7 @@ def test_a_hard_link_that_was_there_before_shows_the_same_content(ruled: Path) -
     assert run_script(ruled, "cat .env; cat other-name", *policy(ruled, RULES)).out == "content of .env\n"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "text",
     [
@@ -486,6 +490,7 @@ def test_a_host_that_was_refused_is_named_at_the_end(root: Path) -> None:
     assert (done.code, done.err) == (4, LINE)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "command"),
     [
@@ -511,6 +516,7 @@ def test_the_first_few_of_many_hosts_are_named(root: Path) -> None:
     assert "h5" not in done.err
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "named"),
     [
@@ -537,6 +543,7 @@ def test_what_a_command_may_not_write_is_named_at_the_end(ruled: Path, text: str
     assert last == f"byleave: 1 thing was refused: {named}; `byleave outside -- sh script.sh` asks the person", done
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "text",
     [

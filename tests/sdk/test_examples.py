@@ -39,6 +39,7 @@ def run_example(language: str, answer: Answer, arguments: dict[str, Any]) -> Any
     return driven.last
 
 
+@pytest.mark.sampled(2)
 @EACH
 @pytest.mark.parametrize(("path", "count"), COUNTS.items())
 def test_an_example_counts_lines(language: str, path: str, count: int) -> None:

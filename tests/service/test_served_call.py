@@ -90,6 +90,7 @@ CALLS = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("words", CALLS, ids=" ".join)
 def test_a_call_ends_as_it_does_by_itself(words: tuple[str, ...], running: TestService, scene: HookScene) -> None:
     env = variables(scene)
@@ -100,6 +101,7 @@ def test_a_call_ends_as_it_does_by_itself(words: tuple[str, ...], running: TestS
     assert (alone.code == 0) == (words in CALLS[:3])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_signals_of_the_front_cancel_the_call(times: int, running: TestService, scene: HookScene) -> None:
     words = running.cold("call", "plain", '{"stays": true}', "--no-input", "-q")

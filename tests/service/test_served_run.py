@@ -56,6 +56,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_a_command_ends_as_it_does_by_itself(words: tuple[str, ...], running: TestService, scene: HookScene) -> None:
     env = variables(scene)
@@ -69,6 +70,7 @@ def test_a_command_ends_as_it_does_by_itself(words: tuple[str, ...], running: Te
     assert (served.code, served.out, served.err) == (alone.code, alone.out, alone.err)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "locale",
     [{}, {"LANG": "C"}, {"LC_CTYPE": "POSIX"}, {"LANG": "xx_XX.UTF-8"}, {"LC_ALL": "C"}, {"LC_ALL": "xx_XX.UTF-8"}],

@@ -67,6 +67,7 @@ QUESTIONS = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("words", QUESTIONS, ids=" ".join)
 def test_a_check_is_answered_as_by_the_command_itself(
     words: tuple[str, ...], running: TestService, scene: HookScene
@@ -516,6 +517,7 @@ def test_it_ends_when_its_socket_is_gone(tmp_path: Path, monkeypatch: pytest.Mon
         assert started.ends(20)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("change", ["edited", "added", "removed"])
 def test_it_ends_when_its_code_changes(change: str, tmp_path: Path, scene: HookScene) -> None:
     package = tmp_path / "installed" / "byleave"

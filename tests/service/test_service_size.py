@@ -49,6 +49,7 @@ def test_fifty_workspaces_take_less_than_200_megabytes(tmp_path: Path) -> None:
         assert state["memory"] < 200 * MEGABYTE
 
 
+@amounts.slow
 def test_many_calls_leave_nothing_behind(tmp_path: Path) -> None:
     scene = HookScene.build(tmp_path.resolve())
     with service(tmp_path / "place") as running:

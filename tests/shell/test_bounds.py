@@ -199,6 +199,7 @@ def test_what_is_added_hides_nothing(text: str, joint: str) -> None:
         assert joined.commands[0].argv == alone.commands[0].argv
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.long
 @pytest.mark.parametrize("piece", DEEP)
 def test_deep_or_long_texts_take_bounded_time(piece: str) -> None:

@@ -13,7 +13,7 @@ from shell.oracle import BASH, DASH, ZSH, box
 
 pytestmark = pytest.mark.long
 
-TEXTS = amounts.of(400, 120)
+TEXTS = amounts.of(400, 60)
 SECONDS = 60  # for a machine that is slow: the number of texts ends it
 
 

@@ -140,6 +140,7 @@ def test_an_id_that_is_taken_is_refused_and_others_are_not_touched(tmp_path: Pat
         assert kept.ask(action="fetch", id="b")["state"]["type"] == "running"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "arguments",
     [

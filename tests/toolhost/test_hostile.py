@@ -104,6 +104,7 @@ def hostile(tmp_path: Path, name: str) -> House:
     return House.build(tmp_path, {name: tool(name, **(HASTE if OUTCOMES[name] == SILENT else {}))})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_the_host_survives_a_tool_that(hostile: House, name: str) -> None:
     before = set(os.listdir(hostile.root))
@@ -130,6 +131,7 @@ def test_garbage_that_always_waits_does_not_keep_a_tool_alive(
         assert hosting.call(name) in (SILENT, LATE.get(name))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", ["floods_garbage_and_reads_nothing", "closes_everything", "leaves_a_daemon", "exits_0"]
 )
@@ -182,6 +184,7 @@ def test_an_init_that_is_never_read_keeps_nobody_waiting(tmp_path: Path) -> None
         assert hosting.call("t", {"much": "x" * (4 * MEGABYTE)}) == UNREAD
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("number", "length", "path"),
     [
@@ -204,6 +207,7 @@ def test_requests_may_all_be_sent_before_an_answer_is_read(tmp_path: Path, numbe
         assert memory(kind="VmHWM") - usual < MOST_MEMORY
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", [60, 300])
 def test_large_requests_may_be_sent_while_large_answers_wait(tmp_path: Path, number: int) -> None:
     house = House.build(tmp_path, {"t": tool("reads_and_writes_before_it_reads_an_answer", str(number))})
@@ -264,6 +268,7 @@ def test_the_methods_under_attack_are_all_there_are() -> None:
     assert set(hostile_tools.METHODS) == set(METHODS)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", METHODS)
 def test_wrong_params_are_refused_and_the_conversation_goes_on(tmp_path: Path, method: str) -> None:
     house = House.build(tmp_path, {"t": tool("has_wrong_params", method, limits={"request_timeout": 20.0})})

@@ -142,6 +142,7 @@ ODD = {
 }
 
 
+@pytest.mark.sampled(3)
 @needs_sandbox
 @pytest.mark.parametrize("case", ODD)
 def test_a_tool_that_says_something_else_takes_anything(

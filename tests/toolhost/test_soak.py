@@ -78,6 +78,7 @@ def test_a_host_stays_as_small_as_it_is(tmp_path: Path, tiny: dict[str, Any]) ->
         eventually(lambda: gc.collect() >= 0 and len(gc.get_objects()) < objects + OBJECTS)
 
 
+@amounts.slow
 def test_a_kept_call_stays_as_small_as_it_is(tmp_path: Path, tiny: dict[str, Any]) -> None:
     house = House.build(tmp_path, {"t": tiny})
     with ended(house.start("t", "--keep", "-q")) as process:

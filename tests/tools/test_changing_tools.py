@@ -79,6 +79,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Files, str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("arguments", "changed", "shown"), CHANGES.values(), ids=CHANGES.keys())
 def test_text_is_replaced_and_shown_as_a_diff(
     arguments: dict[str, Any], changed: Files, shown: str, tmp_path: Path
@@ -121,6 +122,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("arguments", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_what_cannot_be_replaced_everywhere_changes_nothing(
     arguments: dict[str, Any], message: str, tmp_path: Path

@@ -72,6 +72,7 @@ DENIED: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", DENIED)
 def test_a_denial_names_the_capability_and_lists_the_grants(tmp_path: Path, case: str) -> None:
     name, arguments, said = DENIED[case]
@@ -84,6 +85,7 @@ def test_where_nothing_is_granted_that_is_said(tmp_path: Path) -> None:
     assert done.message == 'delete on "src/a" is denied: the rule `fs .: read` does not grant it; no rule grants delete'
 
 
+@pytest.mark.sampled(4)
 @needs_sandbox
 @pytest.mark.parametrize("runtime", ["vfs", "stdio"])
 @pytest.mark.parametrize("case", ["reading where no rule reaches", "creating", "modifying", "moving there"])
@@ -95,6 +97,7 @@ def test_byleave_call_says_so_in_both_runtimes(tmp_path: Path, runtime: str, cas
     assert shop.outcome("t", json.dumps(arguments), "--no-input")["message"] == said
 
 
+@pytest.mark.sampled(2)
 @needs_sandbox
 @pytest.mark.parametrize("runtime", ["vfs", "stdio"])
 @pytest.mark.parametrize("path", ["docs", "docs/"])

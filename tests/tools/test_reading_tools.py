@@ -38,11 +38,13 @@ NO_RANGES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("arguments", "texts"), RANGES.values(), ids=RANGES.keys())
 def test_lines_are_read_as_they_are_and_counted(arguments: dict[str, Any], texts: list[str], tmp_path: Path) -> None:
     assert run_both(tmp_path, "fs_read_file", arguments, FILES).texts == texts
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("arguments", "message"), NO_RANGES.values(), ids=NO_RANGES.keys())
 def test_what_cannot_be_read_is_told(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
     assert run_both(tmp_path, "fs_read_file", arguments, FILES).message == message
@@ -79,6 +81,7 @@ LISTINGS: dict[str, tuple[dict[str, Any], list[str], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("arguments", "names", "note"), LISTINGS.values(), ids=LISTINGS.keys())
 def test_files_are_listed_and_counted(arguments: dict[str, Any], names: list[str], note: str, tmp_path: Path) -> None:
     assert run_both(tmp_path, "fs_list_files", arguments, TREE).texts == ["\n".join(names), note]
@@ -142,6 +145,7 @@ SEARCHES: dict[str, tuple[dict[str, Any], list[str], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("arguments", "lines", "note"), SEARCHES.values(), ids=SEARCHES.keys())
 def test_matches_are_shown_with_their_numbers(
     arguments: dict[str, Any], lines: list[str], note: str, tmp_path: Path

@@ -78,6 +78,7 @@ def test_a_plain_tool_that_fails_says_why_and_ends_with_a_failure(tmp_path: Path
     assert json.loads(done.stdout) == {"error": {"message": "none does not exist", "trace": [], "transient": False}}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "given", ["", "nonsense", "[]", "{}", '{"tool": {"arguments": {}}}', '{"tool": {"arguments": []}, "context": {}}']
 )
@@ -104,6 +105,7 @@ SHOWN: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_each_tool_says_in_words_what_a_call_would_do_in_both_runtimes(name: str, tmp_path: Path) -> None:
     arguments, expected = SHOWN[name]

@@ -28,6 +28,7 @@ RUNS: dict[str, tuple[str, list[str], list[str]]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("util", "args", "texts"), RUNS.values(), ids=RUNS.keys())
 def test_a_utility_prints_what_it_reads(util: str, args: list[str], texts: list[str], tmp_path: Path) -> None:
     done = run_both(tmp_path, "unix_utils", {"util": util, "args": args}, FILES)

@@ -47,6 +47,7 @@ def program(place: Path, code: int = 0) -> Path:
     return path
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("text", "shell"), some([(text, shell) for text in ODD for shell in SHELLS], every=2))
 def test_every_shell_starts_byleave_with_the_very_text(shell: str, text: str, tmp_path: Path) -> None:
     made = ticketed_text([str(program(tmp_path))], TICKET, ["--root", "/a b"], text)

@@ -251,6 +251,7 @@ PATTERNS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @needs_ripgrep
 @pytest.mark.parametrize("context", [0, pytest.param(1, marks=amounts.slow), 3])
 def test_both_ways_find_the_same_in_a_tree_of_oddities(both: Scene, context: int) -> None:

@@ -32,6 +32,8 @@ from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.resolve import Root
 from byleave.workspace.safe_open import Anchor
 
+pytestmark = pytest.mark.sampled(2)
+
 NO_PERSON = 65534
 OLD, NEW = b"old" * 5000, b"new!" * 50_000
 IS_ROOT = os.geteuid() == 0
@@ -200,6 +202,7 @@ def test_a_full_disk_leaves_the_old_content(small_disk: Path, links: int) -> Non
 STEPS = ("open", "fchmod", "write", "link", "close", "rename")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_at_any_step_leaves_one_whole_content(
