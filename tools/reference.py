@@ -35,7 +35,7 @@ from byleave.shell.knowledge.program_options_table import PROGRAMS
 CHECKOUT = Path(__file__).resolve().parents[1]
 PLACE = CHECKOUT / "docs" / "reference"
 MADE = "<!-- Made by tools/reference.py from the code: run `make reference`. -->\n"
-WIDTH = 160  # of lines that are wrapped
+WIDTH = 120  # of lines that are wrapped
 Run = Callable[[Sequence[str], Path, Mapping[str, str]], str]
 
 
@@ -47,6 +47,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def code(text: str) -> str:
     return f"`{text}`"
+
+
+def filled(text: str, *, indent: str = "") -> str:
+    """Return prose in lines that are not too wide; a word with a dash in it stays whole."""
+    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 # -- configuration --
@@ -89,6 +94,7 @@ TABLES = {
 }
 MATCHERS = ("MatchTable", "UrlMatch", "CallMatch")  # a key that is left out is not looked at
 DEFAULT = re.compile(r" \(default: ((?:[^()]|\([^()]*\))+)\)")
+ABSENT = re.compile(r" ?Absent: ([^.]+)\.")  # the same, where it is a sentence
 
 
 def titles(definitions: Iterable[str]) -> dict[str, str]:
@@ -129,12 +135,11 @@ def type_of(schema: Mapping[str, Any]) -> str:
             return "anything"
 
 
-def default_of(owner: str, key: str, description: str, settings: Mapping[str, Any]) -> str:
-    """Return what holds where the key is left out."""
-    if found := DEFAULT.search(description):
-        return found[1]
-    if found := re.search(r"Absent: ([^.]+)\.", description):
-        return found[1]
+def default_of(owner: str, key: str, value: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """Return what holds where the key is left out; a word of a closed set as it is written in the file."""
+    if found := DEFAULT.search(value.get("description", "")) or ABSENT.search(value.get("description", "")):
+        written = code(json.dumps(found[1]))
+        return written if written in type_of(value) else found[1]
     if owner == "GatewayTable" and settings.get(key) not in (None, ()):
         return code(json.dumps(settings[key]))
     return ""
@@ -145,8 +150,8 @@ def keys(owner: str, schema: Mapping[str, Any], settings: Mapping[str, Any]) -> 
     rows = []
     for key, value in schema["properties"].items():
         description = value.get("description", "")
-        default = "needed" if key in required else default_of(owner, key, description, settings)
-        text = DEFAULT.sub("", description).replace("<", "&lt;")
+        default = "needed" if key in required else default_of(owner, key, value, settings)
+        text = ABSENT.sub("", DEFAULT.sub("", description)).strip().replace("<", "&lt;")
         rows.append((code(key), type_of(value), default, text))
     if owner in MATCHERS:
         return table(("key", "type", "holds for"), [(name, kind, text) for name, kind, _default, text in rows])
@@ -162,13 +167,15 @@ def configuration() -> str:
         "Every key of `byleave.toml` and of the other [configuration files](../configuration.md), with its type and\n"
         "what holds where you leave it out. `byleave schema` prints the same as a JSON Schema. An unknown key is an\n"
         "error.\n\n"
+        "Some keys count only in your own file (`~/.config/byleave/config.toml`) and in the managed one\n"
+        "(`/etc/byleave/config.toml`).\n\n"
         "A list can also be written as a table that says how it joins the lists of weaker layers:\n"
         f"`{{ strategy = ..., value = [...] }}`, see [how layers join](../configuration.md#how-layers-join).\n\n"
         f"## The top of the file\n\n{keys('ConfigFile', schema, settings)}"
     )
     for name, title in titles(definitions).items():
         heading = re.sub(r"\[+[^]]+\]+", lambda found: code(found[0]), title)
-        text += f"\n## {heading}\n\n{definitions[name]['description']}\n\n"
+        text += f"\n## {heading}\n\n{filled(definitions[name]['description'])}\n\n"
         if name in MATCHERS:
             text += "A key that is left out is not looked at.\n\n"
         text += keys(name, definitions[name], settings)
@@ -187,13 +194,13 @@ def commands_below(command: CommandSpec, path: tuple[str, ...] = ()) -> Iterator
 def option_rows(options: Iterable[OptionSpec]) -> Iterator[tuple[str, str]]:
     for option in options:
         value = "" if option.value is None else f"[={option.value}]" if option.optional else f" {option.value}"
-        choices = f": {', '.join(map(code, option.choices))}" if option.choices else ""
+        choices = f"; one of {', '.join(map(code, option.choices))}" if option.choices else ""
         yield code(f"{', '.join(option.names)}{value}"), f"{option.help}{choices}"
 
 
 def word_rows(words: Iterable[PositionalSpec]) -> Iterator[tuple[str, str]]:
     for word in words:
-        choices = f": {', '.join(map(code, word.choices))}" if word.choices else ""
+        choices = f"; one of {', '.join(map(code, word.choices))}" if word.choices else ""
         yield code(f"{word.name}{'...' if word.repeat else ''}"), f"{word.help}{choices}"
 
 
@@ -203,7 +210,7 @@ def details(command: CommandSpec) -> Iterator[str]:
         if paragraph.startswith(" "):
             yield f"```text\n{paragraph.rstrip()}\n```"
         else:
-            yield re.sub(r"\bdocs/([a-z-]+\.md)", r"[\1](../\1)", " ".join(paragraph.split()))
+            yield filled(re.sub(r"\bdocs/([a-z-]+\.md)", r"[\1](../\1)", " ".join(paragraph.split())))
 
 
 def commands() -> str:
@@ -211,7 +218,7 @@ def commands() -> str:
         f"{MADE}\n# Commands\n\n"
         "Every command with its arguments and options, as `byleave help COMMAND` prints them. These options belong to\n"
         "all commands, and stand before or after their names:\n\n"
-        f"{table(('option', ''), option_rows((*COMMON, VERSION)))}"
+        f"{table(('option', 'meaning'), option_rows((*COMMON, VERSION)))}"
     )
     for path, command in commands_below(ROOT):
         if not path:
@@ -219,7 +226,7 @@ def commands() -> str:
         text += f"\n{'#' * min(len(path) + 1, 4)} byleave {' '.join(path)}\n\n{command.help}\n\n"
         text += f"```text\n{usage(command, path)}\n```\n"
         rows = [*word_rows(command.positionals), *option_rows(command.options)]
-        text += f"\n{table(('argument or option', ''), rows)}" if rows else ""
+        text += f"\n{table(('argument or option', 'meaning'), rows)}" if rows else ""
         text += "".join(f"\n{paragraph}\n" for paragraph in details(command))
     return text
 
@@ -252,19 +259,16 @@ def exit_codes() -> str:
     ]
     text = (
         f"{MADE}\n# Exit codes\n\n{table(('code', 'meaning'), ((str(n), what) for n, what in CODES.items()))}\n"
-        "`run`, `acp` and `outside` end with the exit code of the program that they started, 128 + n if signal n ended "
-        "it.\n\n## By command\n\n"
+        "`run`, `acp` and `outside` end with the exit code of the program that they started, 128 + n if signal n\n"
+        "ended it.\n\n## By command\n\n"
     )
     said_before = ""
     for path, command in commands_below(ROOT):
-        about = re.findall(
-            r"(?:The exit code is|Exit code:|[^.]*: exit code)[^\n]*?(?:\.|$)", " ".join(details(command))
-        )
+        prose = " ".join(each.replace("\n", " ") for each in details(command) if not each.startswith("```"))
+        about = re.findall(r"(?:The exit code is|Exit code:|[^.]*: exit code).*?(?:\.|$)", prose)
         if about and about[0] != said_before:
             said_before = about[0]
-            text += (
-                textwrap.fill(f"- `byleave {' '.join(path)}`: {about[0].strip()}", 120, subsequent_indent="  ") + "\n"
-            )
+            text += filled(f"- `byleave {' '.join(path)}`: {about[0].strip()}", indent="  ") + "\n"
     text += (
         '\n## Errors\n\nWith `--json` an error is `{"error": {"code": ..., "message": ...}}`.\n\n'
         f"{table(('exit code', 'code in JSON', 'what happened'), rows)}"
@@ -367,7 +371,7 @@ def wrapped(text: str) -> str:
     """Break a shape into lines at its commas, indented by its brackets."""
     lines, depth = [""], 0
     for piece in re.split(r"(?<=, )", text):
-        if lines[-1] and len(lines[-1]) + len(piece) > WIDTH - 40:
+        if lines[-1] and len(lines[-1]) + len(piece) > WIDTH:
             lines[-1] = lines[-1].rstrip()
             lines.append("  " * depth)
         lines[-1] += piece
@@ -447,7 +451,8 @@ def metrics() -> str:
         f"{MADE}\n# Metrics\n\nWhat the MCP gateway counts, at `/metrics` for Prometheus and, with "
         "[`[gateway.telemetry]`](../telemetry.md), by OTLP.\n\n"
         f"{table(('name', 'type', 'labels', 'what it counts'), rows)}\n## Values of labels\n\n"
-        "`server` and `agent` are names of your configuration. Whatever else comes counts as `other`.\n\n"
+        "`server` and `agent` are names of your configuration. Whatever else comes counts as `other`.\n"
+        "What each `why` means: [who was turned away](../mcp-identity.md#who-was-turned-away).\n\n"
         f"{table(('label', 'values'), ((code(name), ', '.join(map(code, words))) for name, words in values))}"
     )
 
@@ -474,7 +479,7 @@ def programs() -> str:
         "table needs your approval.\n"
     )
     for family, names in FAMILIES.items():
-        text += f"\n**{family}**: {', '.join(map(code, names.split()))}\n"
+        text += "\n" + filled(f"**{family}**: {words(names.split())}") + "\n"
     options = [
         (code(name), listed(PROGRAMS[name], "executes"), listed(PROGRAMS[name], "writes"))
         for name in sorted(PROGRAMS)
@@ -486,17 +491,23 @@ def programs() -> str:
         "\n## Options that run or write something\n\n"
         'A rule covers them if it names them, or says `options = "any"`. Those of subcommands are not listed here.\n\n'
         f"{table(('program', 'runs other programs or code', 'writes files'), options)}"
-        "\n## Programs that run other programs\n\nTransparent wrappers need a rule only for what they run: "
-        f"{', '.join(map(code, plain))}.\n\n"
-        f"Others need a rule of their own as well: {', '.join(code(name) for name in wrappers if name not in plain)}.\n"
-        "\n## Programs whose files are known\n\nThe path rules evaluate the files that these name: "
-        f"{', '.join(map(code, sorted(FILES)))}.\n"
+        "\n## Programs that run other programs\n\n"
+        + filled(f"Transparent wrappers need a rule only for what they run: {words(plain)}.")
+        + "\n\n"
+        + filled(f"Others need a rule of their own as well: {words(name for name in wrappers if name not in plain)}.")
+        + "\n\n## Programs whose files are known\n\n"
+        + filled(f"The path rules evaluate the files that these name: {words(sorted(FILES))}.")
+        + "\n"
     )
     return text
 
 
 def listed(entry: Mapping[str, Any], key: str) -> str:
-    return ", ".join(map(code, entry.get(key, ())))
+    return words(entry.get(key, ()))
+
+
+def words(names: Iterable[str]) -> str:
+    return ", ".join(map(code, names))
 
 
 PAGES: dict[str, Callable[[], str]] = {

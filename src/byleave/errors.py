@@ -1,9 +1,9 @@
 """Every error byleave raises, in one place.
 
     ByleaveError                what happened, and a hint: what to do about it
-    |-- ConfigError             a configuration file has a value we cannot use (exit 2)
+    |-- ConfigError             a value of a configuration file cannot be used (exit 2)
     |-- ConfigErrors            all the problems of one load (an ExceptionGroup of ConfigError)
-    |-- InputError              a request we cannot read, or that names something unknown (exit 2)
+    |-- InputError              a request cannot be read, or names something unknown (exit 2)
     |-- RequestError            a request of a tool that was not done; `number` is the protocol's code
     |-- MountError              a mount or unmount that cannot be done as asked; `code` says why (exit 2, or 10)
     |-- SandboxError            a sandbox that could not be set up, or a program that could not be started in it
@@ -57,7 +57,7 @@ class ByleaveError(Exception):
 
 
 class ConfigError(ByleaveError):
-    """A configuration value we cannot use. Points at it, and says what would work."""
+    """A value of the configuration cannot be used. The message points at it, and says what would work."""
 
     exit_code = 2
     code = "config"
@@ -76,7 +76,7 @@ class ConfigError(ByleaveError):
 
 
 class ConfigErrors(ExceptionGroup[ConfigError]):
-    """All the problems found in one load, so that they are mended in one go."""
+    """All problems of the configuration files at once, so that they are mended in one go."""
 
     exit_code = 2
     code = "config"
@@ -94,14 +94,14 @@ class ConfigErrors(ExceptionGroup[ConfigError]):
 
 
 class InputError(ByleaveError):
-    """A request that cannot be read, or that names something which does not exist."""
+    """A request cannot be read, or names something that does not exist."""
 
     exit_code = 2
     code = "input"
 
 
 class MountError(ByleaveError):
-    """A mount that cannot be done as it was asked for. Without a person's yes the exit code is that of an ask."""
+    """A mount cannot be done as it was asked for; or (10) it needs your consent."""
 
     def __init__(self, problem: str, *, hint: str, code: str) -> None:
         super().__init__(problem, hint=hint)
@@ -110,7 +110,10 @@ class MountError(ByleaveError):
 
 
 class RequestError(ByleaveError):
-    """A request of a tool that was not done. `number` is the code in JSON-RPC, `data` what programs may use."""
+    """A request of a tool was not done.
+
+    `number` is the code in JSON-RPC, `data` what programs may use.
+    """
 
     code = "request"
 
@@ -143,13 +146,13 @@ class StateError(ByleaveError):
 
 
 class UnsafePathError(ByleaveError):
-    """A path could not be opened as the very thing that was decided on."""
+    """A path is not what it was when it was decided about, or no ordinary file."""
 
     code = "io"
 
 
 class TooLargeError(UnsafePathError):
-    """A file is longer than the caller wants to have it."""
+    """A file is larger than it may be here."""
 
     def __init__(self, problem: str, *, hint: str, limit: int) -> None:
         super().__init__(problem, hint=hint)
@@ -157,7 +160,10 @@ class TooLargeError(UnsafePathError):
 
 
 class FsAccessError(ByleaveError):
-    """A tool may not do this to this path. `code` is the verdict's; `grants` are the paths that would do."""
+    """A tool may not do this to this path.
+
+    `code` is that of the verdict; `grants` are the paths that would do.
+    """
 
     def __init__(
         self, problem: str, *, hint: str, code: str, path: str, capability: str, grants: tuple[str, ...] = ()

@@ -187,7 +187,7 @@ byleave.toml:1: missing key "path" in tools.t.access.fs[0]
 byleave.toml:3: missing key "host" in tools.t.access.net[1]
       {port = 1},
       ^^^^^^^^^^
-  hint: add host = "api.github.com\"""",
+  hint: add host = "api.example.com\"""",
     ),
     "a misspelt word": (
         '[tools.t]\nruntime = "vsf"',
@@ -324,7 +324,7 @@ byleave.toml:1: sandbox.read: expected a list of strings or a table, got the str
 byleave.toml:1: tools.t.sandbox.network.allow: expected a list of strings, got a table
     tools.t.sandbox.network.allow = {strategy = 'append', value = []}
                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  hint: write a list of strings, such as ["api.github.com"]""",
+  hint: write a list of strings, such as ["api.example.com"]""",
     ),
 }
 

@@ -740,7 +740,7 @@ def test_all_problems_of_a_file_are_told_at_once_with_their_places(scene: Scene)
         "  hint: write true or false, without quotes\n"
         'byleave.toml:5: missing key "host" in tools.t.access.net[0]\n'
         "    [[tools.t.access.net]]\n                     ^^^\n"
-        '  hint: add host = "api.github.com"'
+        '  hint: add host = "api.example.com"'
     )
 
 

@@ -318,7 +318,14 @@ ROOT = CommandSpec(
                     "diff",
                     "Show which actions two policies decide differently.",
                     "policy_diff",
-                    (OptionSpec(("--fail-on",), "exit with 1 if this changes", "WHAT", choices=("loosened", "any")),),
+                    (
+                        OptionSpec(
+                            ("--fail-on",),
+                            "exit with 1 if an action is loosened, or if any changes",
+                            "WHAT",
+                            choices=("loosened", "any"),
+                        ),
+                    ),
                     (
                         PositionalSpec("OLD", "a file, a directory or git:REV (default: git:HEAD)", required=False),
                         PositionalSpec("NEW", "the same (default: the workspace as it is)", required=False),

@@ -30,7 +30,7 @@ def name_problem(name: str) -> str | None:
 
 
 class ReachTable(ConfigTable):
-    """What an agent may reach (`allow`), or may not (`deny`). Denies are heard before allows."""
+    """What an agent may reach (`allow`), or may not (`deny`). A deny counts before an allow."""
 
     servers: Annotated[
         Names | UnsetType,
@@ -88,7 +88,7 @@ class AgentTable(ConfigTable):
     jwt: Annotated[
         str | list[str] | UnsetType,
         Meta(
-            description="What the agent claim of a JWT says when it means this agent; or several such words.",
+            description="What the agent claim of a JSON Web Token says when it means this agent; or several words.",
             examples=["build-robot@example.com"],
         ),
     ] = UNSET
@@ -105,8 +105,8 @@ class IssuerTable(ConfigTable):
     jwks: Annotated[
         str | UnsetType,
         Meta(
-            description="The keys: a file, or a URL (https, and not in a project's file). Default: where the issuer's "
-            "metadata says (RFC 8414, OpenID Connect Discovery).",
+            description="The keys: a file, or a URL (https, and not in a project's file) (default: where the issuer's "
+            "metadata says, by RFC 8414 or OpenID Connect Discovery).",
             examples=["keys.json", "https://id.example.com/jwks.json"],
         ),
     ] = UNSET
@@ -233,7 +233,7 @@ class GatewayTable(ConfigTable):
         Literal["serve", "ask"] | UnsetType,
         Meta(
             description="What becomes of a tool, prompt or template that a known server has not listed before. serve: "
-            "it is recorded and served (default). ask: it is hidden until a person approves it.",
+            "it is recorded and served. ask: it is hidden until a person approves it.",
             examples=["ask"],
         ),
     ] = UNSET

@@ -50,7 +50,7 @@ Scalar = str | int | float | bool
 class UrlMatch(ConfigTable):
     """A URL by its parts; every key that is there must hold."""
 
-    host: Annotated[str | UnsetType, Meta(description="Host name or address.", examples=["pastebin.com"])] = UNSET
+    host: Annotated[str | UnsetType, Meta(description="Host name or address.", examples=["paste.example.com"])] = UNSET
     scheme: Annotated[str | UnsetType, Meta(description="Only this scheme.", examples=["https"])] = UNSET
     port: Annotated[
         Annotated[int, Meta(ge=1, le=65535)] | UnsetType, Meta(description="Only this port.", examples=[443])
@@ -126,7 +126,7 @@ class MatchTable(ConfigTable):
     ops: Annotated[
         list[Op] | UnsetType, Meta(description="Only these file actions.", examples=[["create", "update"]])
     ] = UNSET
-    url: Annotated[UrlMatch | UnsetType, Meta(description="A URL.", examples=[{"host": "pastebin.com"}])] = UNSET
+    url: Annotated[UrlMatch | UnsetType, Meta(description="A URL.", examples=[{"host": "paste.example.com"}])] = UNSET
     call: Annotated[CallMatch | UnsetType, Meta(description="An MCP call.", examples=[{"server": "db"}])] = UNSET
     operation: Annotated[
         Words | UnsetType, Meta(description="Kind of operation, as editors name it.", examples=["fetch"])

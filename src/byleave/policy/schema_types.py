@@ -56,7 +56,7 @@ class NetRuleTable(ConfigTable):
         str,
         Meta(
             description="Host name or IP address, without scheme or port.",
-            examples=["api.github.com", "127.0.0.1"],
+            examples=["api.example.com", "127.0.0.1"],
         ),
     ]
     scheme: Annotated[
@@ -128,7 +128,7 @@ class AccessTable(ConfigTable):
         list[NetRuleTable] | Merge[NetRuleTable] | UnsetType,
         Meta(
             description="Hosts on the network.",
-            examples=[[{"host": "api.github.com", "scheme": "https", "allow": True}]],
+            examples=[[{"host": "api.example.com", "scheme": "https", "allow": True}]],
         ),
     ] = UNSET
     env: Annotated[
@@ -158,7 +158,7 @@ class SandboxNetwork(ConfigTable):
     """Older spelling of `access.net`, and of `access.env` with `substitute`."""
 
     allow: Annotated[
-        list[str] | UnsetType, Meta(description="Hosts the tool may reach.", examples=[["api.github.com"]])
+        list[str] | UnsetType, Meta(description="Hosts the tool may reach.", examples=[["api.example.com"]])
     ] = UNSET
     envs: Annotated[
         list[str] | UnsetType,
@@ -185,7 +185,7 @@ class SandboxTable(ConfigTable):
     ] = UNSET
     network: Annotated[
         SandboxNetwork | UnsetType,
-        Meta(description="Hosts on the network.", examples=[{"allow": ["api.github.com"]}]),
+        Meta(description="Hosts on the network.", examples=[{"allow": ["api.example.com"]}]),
     ] = UNSET
     commands: Annotated[
         dict[str, SandboxCommand] | UnsetType,
@@ -295,7 +295,8 @@ class ToolTable(ConfigTable):
     runtime: Annotated[
         Literal["vfs", "stdio", "wasm"] | UnsetType,
         Meta(
-            description="vfs: every request goes through the tool host. stdio: a plain process (default: stdio).",
+            description="vfs: every request goes through the tool host. stdio: a plain process. wasm: refused, this "
+            "version cannot run it (default: stdio).",
             examples=["vfs", "stdio"],
         ),
     ] = UNSET
@@ -313,7 +314,7 @@ class ToolTable(ConfigTable):
     ] = UNSET
     options: Annotated[
         dict[str, Any] | UnsetType,
-        Meta(description="Free table, handed to the tool as it is.", examples=[{"style": "unified"}]),
+        Meta(description="Any table; the tool gets it as it is.", examples=[{"style": "unified"}]),
     ] = UNSET
     access: Annotated[
         AccessTable | UnsetType,
@@ -346,7 +347,7 @@ class ToolTable(ConfigTable):
     ] = UNSET
     actions: Annotated[
         list[Literal["spawn", "fetch", "apply", "abort"]] | UnsetType,
-        Meta(description="What a stateful tool supports; absent: all of it.", examples=[["spawn", "fetch", "abort"]]),
+        Meta(description="What a stateful tool supports (default: all of it).", examples=[["spawn", "fetch", "abort"]]),
     ] = UNSET
     format_arguments: Annotated[
         bool | UnsetType,
@@ -445,7 +446,7 @@ class ServerTable(ConfigTable):
 
 
 class ConversationTable(ConfigTable):
-    """The seeds' name for the table that holds `tools`."""
+    """An older name of the table that holds `tools`."""
 
     tools: Annotated[
         dict[str, ToolTable] | UnsetType,
@@ -460,7 +461,7 @@ class Defaults(ConfigTable):
         Literal["auto", "require", "off"] | UnsetType,
         Meta(
             description="auto: the kernel enforces where it can. require: refuse to run where it cannot. "
-            "off: only the cooperative check (default: auto).",
+            "off: tools and servers run without a sandbox (default: auto).",
             examples=["auto"],
         ),
     ] = UNSET
@@ -475,14 +476,14 @@ class Defaults(ConfigTable):
         Literal["enforce", "observe"] | UnsetType,
         Meta(
             description="observe: hooks and the ACP proxy record what the policy decides, and leave the decision to "
-            "the agent; only in your own file, or in the managed one (default: enforce).",
+            "the agent. Only in your own file, or in the managed one (default: enforce).",
             examples=["observe"],
         ),
     ] = UNSET
     ask_timeout: Annotated[
         Annotated[float, Meta(ge=0, le=3600)] | UnsetType,
         Meta(
-            description="Seconds that a request may wait for your answer in an open dashboard (default: 60); only in "
+            description="Seconds that a request may wait for your answer in an open dashboard (default: 60). Only in "
             "your own file, or in the managed one.",
             examples=[120],
         ),
@@ -509,7 +510,7 @@ class StoreTable(ConfigTable):
         str | UnsetType,
         Meta(
             description="sqlite:/// for this user's own files, or postgresql://USER@HOST:PORT/DATABASE for "
-            "what several gateways share. Without a password; only in your own file, or in the managed one "
+            "what several gateways share. Without a password. Only in your own file, or in the managed one "
             "(default: sqlite:///).",
             examples=["postgresql://byleave@db.example.com/byleave"],
         ),
@@ -577,7 +578,7 @@ class HooksTable(ConfigTable):
         Literal["ask", "agent"] | UnsetType,
         Meta(
             description="What becomes of a command that no rule matches. ask: it needs approval. agent: the agent "
-            "decides; only in your own file, or in the managed one (default: ask).",
+            "decides. Only in your own file, or in the managed one (default: ask).",
             examples=["agent"],
         ),
     ] = UNSET
@@ -593,14 +594,14 @@ class ConfigFile(ConfigTable):
     conversation: Annotated[
         ConversationTable | UnsetType,
         Meta(
-            description="conversation.tools is read as tools.",
+            description="An older name: conversation.tools is read as tools.",
             examples=[{"tools": {"grep": {"source": "builtin"}}}],
         ),
     ] = UNSET
     rules: Annotated[
         list[RuleDefinition] | Merge[RuleDefinition] | UnsetType,
         Meta(
-            description="Ordered rules; the first that matches decides, what none matches needs approval.",
+            description="Ordered rules; the first that matches decides. What none matches needs approval.",
             examples=[[{"allow": {"command": "git", "subcommand": ["status", "log"]}}]],
         ),
     ] = UNSET
