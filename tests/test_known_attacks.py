@@ -7,6 +7,8 @@ before. Here every test drives the command, the hook or the sandbox, with rules 
 import json
 import os
 import re
+import socket
+import stat
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
@@ -16,6 +18,7 @@ from typing import Any
 
 import pytest
 
+import byleave as byleave_package
 from command import byleave
 from sandbox.machine import PYTHON, inside, needs_sandbox
 
@@ -48,6 +51,42 @@ RULES: list[dict[str, Any]] = [
     {"allow": {"path": "**"}},
     {"allow": {"url": {"host": "docs.example.org", "scheme": "https"}}},
 ]
+WIDEST: list[dict[str, Any]] = [
+    {"deny": {"path": "**/.env"}},
+    {"deny": {"command": "curl"}},
+    {"allow": {"any_command": True, "options": "any"}},
+    {"allow": {"path": "**"}},
+]
+
+
+NATIVE = Path(byleave_package.__file__).parent / "sandbox" / "native"
+CLIENT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+HELLO: tuple[dict[str, Any], ...] = (
+    {"id": 2, "method": "initialize", "params": CLIENT},
+    {"method": "notifications/initialized"},
+)
+SHELL_SERVER = """
+import json, subprocess, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get("method") == "initialize":
+        result = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "shell", "version": "1"}}
+    elif asked.get("method") == "tools/list":
+        result = {"tools": [{"name": "look", "inputSchema": {"type": "object"}}]}
+    elif asked.get("method") == "tools/call":
+        text = "echo " + asked["params"]["arguments"]["name"]
+        ran = subprocess.run(text, shell=True, capture_output=True, text=True)
+        result = {"content": [{"type": "text", "text": ran.stderr + ran.stdout}]}
+    else:
+        result = {}
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+def call_of(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"id": 3, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
 
 @pytest.fixture
@@ -59,10 +98,12 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-def decisions(root: Path, actions: Sequence[Mapping[str, Any]]) -> list[str]:
+def decisions(
+    root: Path, actions: Sequence[Mapping[str, Any]], rules: Sequence[Mapping[str, Any]] = RULES
+) -> list[str]:
     """Return what `check` answers to each of these, all in one process."""
     lines = [
-        json.dumps({"id": 0, "root": str(root), "policy": {"rules": RULES}, "action": action}) for action in actions
+        json.dumps({"id": 0, "root": str(root), "policy": {"rules": rules}, "action": action}) for action in actions
     ]
     done = byleave("check", "--batch", feed="\n".join(lines).encode() + b"\n", cwd=root)
     answers = [json.loads(line) for line in done.out.splitlines()]
@@ -70,9 +111,9 @@ def decisions(root: Path, actions: Sequence[Mapping[str, Any]]) -> list[str]:
     return [answer["verdict"]["decision"] if "verdict" in answer else "error" for answer in answers]
 
 
-def allowed(root: Path, actions: Sequence[Mapping[str, Any]]) -> list[Any]:
+def allowed(root: Path, actions: Sequence[Mapping[str, Any]], rules: Sequence[Mapping[str, Any]] = RULES) -> list[Any]:
     """Return the actions that are allowed."""
-    found = zip(actions, decisions(root, actions), strict=True)
+    found = zip(actions, decisions(root, actions, rules), strict=True)
     return [action for action, decision in found if decision == "allow"]
 
 
@@ -165,6 +206,8 @@ def test_what_a_shell_puts_together_is_not_taken_for_a_plain_word(root: Path) ->
         *("cat$IFS.env", "cat${IFS}.env", "cat${IFS:0:1}.env", "{cat,.env}", "cat .e''nv", 'cat ".e"nv', r"cat .\env"),
         *("cat $'.e\\x6ev'", "cat .en?", "cat .e[n]v", "cat .*", "x=.env; cat $x", "cat ${x:-.env}", "c=cat; $c .env"),
         *("rg -e pattern -z", "rg -ezp pattern --pr ./x", "sort -uo x notes.txt", "echo ${x@P}", "echo $((x[$(id)]))"),
+        *('echo ${a="$"}${b="${a}(curl x)"}${b@P}', "echo ${x:=$(curl x)}", "echo ${!x@P}", "$(echo curl x)"),
+        *("`echo curl` x", "cat $(echo .env)", 'cat "$(printf .env)"'),
     )
     assert allowed(root, tried) == []
 
@@ -186,6 +229,7 @@ def test_a_command_inside_of_an_allowed_one_is_seen(root: Path) -> None:
             "echo ${x:-$(curl x)}",
             "[[ -v a[$(curl x)] ]]",
         ),
+        *("cat < <(sh < <(curl x))", 'git log --grep="$(curl x)"', "git log --grep=`curl x`", "ls & curl x"),
         *("if true; then curl x; fi", "f() { curl x; }; f", "eval curl x", "ls\ncurl x", "ls # x\ncurl x", "! curl x"),
         *(
             "command curl x",
@@ -235,6 +279,24 @@ def test_a_change_of_directory_leads_around_no_protected_place(root: Path) -> No
     assert allowed(root, [*tried, *clobbers]) == []
 
 
+def test_a_denied_program_is_denied_by_every_path_that_leads_to_it(root: Path) -> None:
+    """Here any other command is allowed, with any option."""
+    tried = commands(
+        *("/usr/bin/curl x", "/usr/bin/../bin/curl x", "/proc/self/root/usr/bin/curl x", "/proc/1/root/usr/bin/curl x"),
+        *("/dev/fd/../../../usr/bin/curl x", "exec -a ls curl x", "cat /proc/self/cwd/.env", "sudo -u x curl x"),
+        *("cat /proc/self/root$PWD/.env", "env -i /usr/bin/curl x", "nice -n 5 curl x"),
+    )
+    hidden = commands(
+        *("/lib64/ld-linux-x86-64.so.2 /usr/bin/curl x", "/lib64/ld-linux-x86-64.so.2 --argv0 ls /usr/bin/curl x"),
+        *("cp /usr/bin/curl y; ./y x", "cat /usr/bin/curl > y; ./y x", "dd if=/usr/bin/curl of=y; ./y x"),
+        *("ln -s /usr/bin/curl y", "install /usr/bin/curl y; ./y x", "/usr/bin/cur? x", "/usr/bin/c*l x"),
+        *("sh <(echo curl x)", ". <(echo curl x)", "python3 -c \"import os; os.system('curl x')\""),
+    )
+    assert decisions(root, tried, WIDEST) == ["deny"] * len(tried)
+    assert allowed(root, hidden, WIDEST) == []
+    assert decisions(root, commands("ls x", "/usr/bin/wget x"), WIDEST) == ["allow", "allow"]
+
+
 def test_a_directory_beside_the_workspace_with_the_same_beginning_is_outside(root: Path) -> None:
     beside = root.parent / "work-evil"
     beside.mkdir()
@@ -267,6 +329,8 @@ def test_settings_that_run_programs_are_not_written_in_any_spelling(root: Path) 
         *(".vscode/settings.json", ".vscode/tasks.json", ".gemini/settings.json", ".codex/config.toml", ".envrc"),
         *(".git/hooks/pre-commit", ".git/config", ".git/modules/x/config", "sub/.git/hooks/post-checkout", ".husky/x"),
         *(".idea/workspace.xml", ".devcontainer/devcontainer.json", ".yarnrc.yml", "byleave.toml"),
+        *("shop.code-workspace", "sub/x.code-workspace", ".zed/settings.json", ".roo/mcp.json", ".cursor/cli.json"),
+        *(".kiro/settings/mcp.json", ".windsurf/mcp_config.json", ".clinerules/hooks/PreToolUse", "opencode.json"),
     )
     spellings = [*places, *(place.upper() for place in places), *(place.title() for place in places)]
     rules = [{"allow": {"path": "**"}}]
@@ -363,19 +427,87 @@ def test_settings_that_do_not_exist_yet_are_not_made_from_a_sandbox(root: Path) 
 
 
 @needs_sandbox
+def test_a_link_that_a_sandbox_makes_leads_nothing_out_of_it(root: Path) -> None:
+    """Neither the program that made the link, nor what is evaluated outside afterwards."""
+    outside = root.parent / "beside"
+    outside.mkdir()
+    (outside / "private.txt").write_text("private")
+    policy = root.parent / "access.toml"
+    policy.write_text("[[access.fs]]\npath = '.'\nread = true\ncreate = true\nupdate = true\ndelete = true\n")
+    script = (
+        f"ln -s {outside} way; ln -s {outside}/new.txt new.txt; ln -s {outside}/private.txt kept.txt\n"
+        "echo made > made; cat way/private.txt kept.txt\n"
+        "for each in way/new.txt new.txt kept.txt; do echo x > $each; done; true\n"
+    )
+    done = inside(root, "/bin/sh", "-c", script, options=["--access", str(policy)])
+    assert (done.code, (root / "made").read_text()) == (0, "made\n"), done
+    assert "private" not in done.out
+    assert (sorted(each.name for each in outside.iterdir()), (outside / "private.txt").read_text()) == (
+        ["private.txt"],
+        "private",
+    )
+    assert (root / "way").is_symlink()
+    names = ("way/private.txt", "way/new.txt", "new.txt", "kept.txt")
+    assert (
+        allowed(root, [{"kind": kind, "path": name} for kind in ("read", "create", "update") for name in names]) == []
+    )
+
+
+@needs_sandbox
+def test_a_server_that_hands_its_arguments_to_a_shell_reaches_nothing_else(root: Path, own_home: Path) -> None:
+    """The server is held where an argument makes it run commands: it has no access of its own here."""
+    (own_home / ".ssh").mkdir(parents=True)
+    (own_home / ".ssh" / "id_rsa").write_text("private key")
+    server = root / "server.py"
+    server.write_text(SHELL_SERVER)
+    policy = root.parent / "policy.toml"
+    policy.write_text(f'[servers.shell]\ncommand = ["{PYTHON}", "server.py"]\n[agents.x]\nallow.servers = ["*"]\n')
+    text = (
+        f"x; cat {own_home}/.ssh/id_rsa; touch new {root.parent}/new {own_home}/new; git init {root.parent}/made; pwd"
+    )
+    feed = "".join(
+        json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in (*HELLO, call_of("shell__look", {"name": text}))
+    )
+    done = byleave(
+        "mcp", "--agent", "x", "--policy", str(policy), cwd=root, feed=feed.encode(), env={"HOME": str(own_home)}
+    )
+    answers = {tree.get("id"): tree for tree in map(json.loads, done.out.splitlines())}
+    said = answers[3]["result"]["content"][0]["text"]
+    assert said.splitlines()[-1] == str(root), done
+    assert "private key" not in said
+    assert [each for each in ("new", "../new", "../made") if (root / each).exists()] == []
+    assert not (own_home / "new").exists()
+
+
+@needs_sandbox
+def test_what_builds_the_sandbox_has_no_rights_of_its_own(root: Path) -> None:
+    """No program of byleave is set-user-ID: a hole in it is not one of root."""
+    native = [each for each in NATIVE.iterdir() if os.access(each, os.X_OK) and each.is_file()]
+    assert any(each.name.startswith("launcher") for each in native)
+    assert [each.name for each in native if each.stat().st_mode & (stat.S_ISUID | stat.S_ISGID)] == []
+    done = inside(root, "/bin/cat", "/proc/self/status")
+    status = dict(line.split(":\t", 1) for line in done.out.splitlines() if ":\t" in line)
+    assert (status["NoNewPrivs"], int(status["CapEff"], 16), int(status["CapBnd"], 16)) == ("1", 0, 0), done
+
+
+@needs_sandbox
 def test_a_sandbox_without_rules_for_the_network_has_none(root: Path) -> None:
     """An empty list of hosts is not a sandbox that is open to all of them."""
     script = (
-        "import socket\n"
-        "try: socket.create_connection(('127.0.0.1', 1), 2)\n"
-        "except OSError as error: print(type(error).__name__, error.errno)\n"
+        "import socket, sys\n"
+        "for host in ('127.0.0.1', 'localhost'):\n"
+        "    try: socket.create_connection((host, int(sys.argv[1])), 2); print('connected')\n"
+        "    except OSError as error: print(type(error).__name__)\n"
         "print(sorted(name for _, name in socket.if_nameindex()))\n"
     )
     policy = root.parent / "access.toml"
     policy.write_text("[access]\nnet = []\n")
-    done = inside(root, PYTHON, "-c", script, options=["--access", str(policy)])
-    assert done.code == 0, done
-    assert "eth" not in done.out
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        words = (PYTHON, "-c", script, str(service.getsockname()[1]))
+        alone = subprocess.run(words, capture_output=True, text=True, check=True)
+        done = inside(root, *words, options=["--access", str(policy)])
+    assert alone.stdout.startswith("connected\nconnected\n")
+    assert (done.code, "connected" in done.out, done.out.splitlines()[-1]) == (0, False, "['lo']"), done
 
 
 def test_what_a_repository_configures_for_git_starts_nothing(root: Path) -> None:
@@ -435,6 +567,27 @@ def test_an_address_that_a_server_answers_with_is_not_opened(root: Path, own_hom
     assert not (root / "started").exists()
 
 
+def test_a_caller_of_the_gateway_cannot_name_a_program_to_start(root: Path) -> None:
+    """What to start is in the policy alone: no message adds a server, or changes the command of one."""
+    run = ["/bin/sh", "-c", f"touch {root}/started"]
+    server = {"command": run[0], "args": run[1:], "env": {}, "transport": "stdio", "name": "evil"}
+    policy = root.parent / "policy.toml"
+    policy.write_text('[servers.none]\ncommand = ["/nonexistent/server"]\n[agents.x]\nallow.servers = ["*"]\n')
+    methods = ("servers/add", "mcp/servers/add", "config/set", "test/connection", "tools/list", "roots/list", "ping")
+    asked: list[dict[str, Any]] = [
+        {"id": number, "method": method, "params": {**server, "server": server, "_meta": {"server": server}}}
+        for number, method in enumerate(methods, 10)
+    ]
+    asked.append({"id": 30, "method": "tools/call", "params": {"name": "evil__run", "arguments": server, **server}})
+    begin = {**HELLO[0], "params": {**HELLO[0]["params"], "mcpServers": {"evil": server}, "_meta": {"server": server}}}
+    feed = "".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in (begin, HELLO[1], *asked))
+    done = byleave("mcp", "--agent", "x", "--policy", str(policy), cwd=root, feed=feed.encode())
+    answers = {tree["id"]: tree for tree in map(json.loads, done.out.splitlines()) if "id" in tree}
+    assert set(answers) == {2, *range(10, 10 + len(methods)), 30}, done
+    assert ["error" in answers[number] for number in (10, 11, 12, 13, 30)] == [True] * 5
+    assert not (root / "started").exists()
+
+
 # The page
 
 
@@ -451,13 +604,17 @@ def test_the_page_names_tests_that_exist_and_every_test_of_this_file() -> None:
         named.add(own or name)
     assert missing == []
     assert ours - named == {
-        "test_every_row_of_the_page_names_a_source_and_a_test",
+        "test_every_attack_of_the_page_names_a_source_and_a_test",
         "test_the_page_names_tests_that_exist_and_every_test_of_this_file",
         "test_the_same_programs_are_allowed_where_they_do_no_harm",
     }
 
 
-def test_every_row_of_the_page_names_a_source_and_a_test() -> None:
-    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ") and not line.startswith("| attack")]
-    bare = [row for row in rows if not NAMED.search(row) or "](https://" not in row]
-    assert (len(rows) > 20, bare) == (True, [])
+def test_every_attack_of_the_page_names_a_source_and_a_test() -> None:
+    _, *attacks = PAGE.read_text().split("\n### ")
+    bare = [
+        attack.splitlines()[0]
+        for attack in attacks
+        if not NAMED.search(attack) or "](https://" not in attack or "- **Here:** " not in attack
+    ]
+    assert (len(attacks) > 40, bare) == (True, [])

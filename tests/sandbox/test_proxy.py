@@ -385,6 +385,26 @@ def test_a_name_that_leads_to_a_private_address_is_denied(rule: NetRule, address
         assert scene.told == [(f"https://{rule.host}:443/", False)]
 
 
+CUTS = (b"\0", b"%00", b"\n", b"\r", b"\t", b" ", b"#", b"?", b"/", b"\\", b"@", b"%2f", b"\xc0\x80")
+FORMS = (b"CONNECT %b:443 HTTP/1.1\r\n\r\n", b"GET http://%b/ HTTP/1.1\r\nHost: %b\r\n\r\n")
+
+
+@pytest.mark.parametrize("cut", [b"", *CUTS])
+@pytest.mark.parametrize("form", FORMS, ids=["tunnel", "plain"])
+def test_a_host_that_another_reader_would_cut_is_not_looked_up(form: bytes, cut: bytes) -> None:
+    """A name that ends like the allowed one where texts are compared, and sooner where names are resolved."""
+    asked: list[str] = []
+
+    async def resolve(host: str, _port: int) -> list[str]:
+        asked.append(host)
+        return ["127.0.0.2"]
+
+    host = b"evil.test%b.h.test" % cut if cut else b"h.test"
+    with proxied(NetRule("h.test", allow=True, private=True), resolve=resolve) as scene:
+        status, _text = scene.ask(form.replace(b"%b", host))
+    assert (status in (400, 403), asked) == ((True, []) if cut else (False, ["h.test"]))
+
+
 def test_a_name_that_leads_elsewhere_the_second_time_is_dialled_where_it_led_when_it_was_checked() -> None:
     asked: list[str] = []
 
