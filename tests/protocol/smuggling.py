@@ -1,6 +1,6 @@
-"""Requests that two readers could read differently, and what byleave and h11 make of each: the table of record 0008.
+"""Requests that two readers could read differently, and what byleave and h11 make of each: the tables of record 0008.
 
-`.venv/bin/python tests/protocol/smuggling.py` writes the table into the record.
+`.venv/bin/python tests/protocol/smuggling.py` writes the tables into the record.
 """
 
 import re
@@ -193,12 +193,29 @@ def accepted(method: str, target: str, body: bytes, rest: bytes) -> str:
     return f"**{method} {ascii(target)[1:-1]}**, body {body.decode('latin-1')!a}{more}"
 
 
+REFUSED = "refused: "
+GROUPS = (
+    ("byleave refuses what h11 reads", (True, False), ("request", "why byleave refuses it", "what h11 reads")),
+    ("Both refuse", (True, True), ("request", "why byleave refuses it", "why h11 refuses it")),
+    ("Both read the same", (False, False), ("request", "byleave", "h11")),
+)
+
+
 def table() -> str:
-    """Return the table as the record has it."""
-    lines = ["| request | byleave | h11 |", "|---|---|---|"]
-    for name, sent in REQUESTS.items():
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in (name, ours(sent), theirs(sent))) + " |")
-    return "\n".join(lines)
+    """Return the tables as the record has them: one for each way in which the two readers agree or differ."""
+    answers = [(name, ours(sent), theirs(sent)) for name, sent in REQUESTS.items()]
+    parts = []
+    for title, refusing, head in GROUPS:
+        rows = [
+            (name, *both) for name, *both in answers if tuple(each.startswith(REFUSED) for each in both) == refusing
+        ]
+        lines = [_row(head), "|---|---|---|", *(_row([cell.removeprefix(REFUSED) for cell in row]) for row in rows)]
+        parts.append(f"### {title}\n\n" + "\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def with_table(text: str) -> str:
