@@ -5,8 +5,11 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from time import sleep
 
 import pytest
 
@@ -93,7 +96,7 @@ def among_the_systems(system_files_alone: None) -> Iterator[Path]:
         (place / "closed" / "key").write_text("content")
         yield place
     finally:
-        shutil.rmtree(place)
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.mark.parametrize("backend", LIVE)
@@ -202,21 +205,105 @@ def test_a_private_file_that_goes_keeps_nothing_from_starting(root: Path) -> Non
         shutil.rmtree(place)
 
 
-@as_root
-@needs_sandbox
-def test_a_private_file_that_goes_while_a_sandbox_is_set_up_does_not_keep_it_from_starting(
-    root: Path, among_the_systems: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def remove_private(place: Path) -> None:
+    shutil.rmtree(place / "closed")
+    (place / "key").unlink()
+
+
+def before_the_launch(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:
+    """Have something happen between the plan of each sandbox and its launch."""
     prepare = Confinement.prepare
 
     def prepare_late(confinement: Confinement, program: str | None, search: str) -> Prepared:
         prepared = prepare(confinement, program, search)
-        shutil.rmtree(among_the_systems / "closed")
-        (among_the_systems / "key").unlink()
+        happens()
         return prepared
 
     monkeypatch.setattr("byleave.sandbox.plan.private_files._FRESH", -1.0)  # what other tests saw does not count
     monkeypatch.setattr(Confinement, "prepare", prepare_late)
-    with Sandbox(None, root=str(root)) as box:
-        process = box.spawn(["/bin/cat", str(among_the_systems / "group")], stderr=subprocess.DEVNULL)
+
+
+OF_THE_WORKSPACE = [{"path": ".", "read": True, "write": True}]
+LISTED = {"fs": OF_THE_WORKSPACE, "commands": {"cat": {}, "sh": {}}}
+
+
+@as_root
+@needs_sandbox
+@pytest.mark.parametrize("access", [None, LISTED], ids=["any command", "listed"])
+def test_a_private_file_that_goes_while_a_sandbox_is_set_up_does_not_keep_it_from_starting(
+    root: Path, among_the_systems: Path, monkeypatch: pytest.MonkeyPatch, access: dict[str, object] | None
+) -> None:
+    before_the_launch(monkeypatch, lambda: remove_private(among_the_systems))
+    with Sandbox(access, root=str(root)) as box:
+        process = box.spawn(["/bin/cat" if access is None else "cat", str(among_the_systems / "group")], stderr=DEVNULL)
         assert (process.wait(), process.problem) == (1, None)  # it starts, and what is left is still covered
+
+
+def put_back(place: Path) -> None:
+    (place / "closed").mkdir(parents=True)
+    (place / "closed").chmod(0o700)
+    for name in ("key", "closed/key"):
+        (place / name).write_text("content")
+        (place / name).chmod(0o600)
+
+
+def read_after(root: Path, place: Path, access: dict[str, object] | None, happens: Callable[[], None]) -> Done:
+    """Return how a sandbox ended and what it read of private files, before which something happened outside.
+
+    Nothing changes in the workspace: whenever a watched directory changes, the launcher looks at every place again.
+    """
+    script = f"echo up; read -r go; cat {place}/key {place}/closed/key; :"
+    with (
+        Sandbox(access, root=str(root)) as box,
+        box.spawn(["sh", "-c", script], cwd=str(root), stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n", process.problem
+        happens()
+        sleep(0.3)  # until the launcher has heard of it
+        with suppress(BrokenPipeError):
+            process.stdin.write(b"go\n")
+            process.stdin.close()
+        out = process.stdout.read().decode()
+        return Done(process.wait(timeout=20), out, str(process.problem or ""))
+
+
+@as_root
+@needs_sandbox
+@pytest.mark.parametrize("remove", [remove_private, shutil.rmtree])
+@pytest.mark.parametrize("access", [None, LISTED], ids=["any command", "listed"])
+def test_a_private_file_that_goes_before_the_launch_and_comes_back_is_not_read(
+    root: Path,
+    among_the_systems: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    remove: Callable[[Path], None],
+    access: dict[str, object] | None,
+) -> None:
+    before_the_launch(monkeypatch, lambda: remove(among_the_systems))
+    done = read_after(root, among_the_systems, access, lambda: put_back(among_the_systems))
+    ends = access is not None  # where commands are listed, no cover can be made anew
+    assert (done.code, done.out) == (125 if ends else 0, ""), done
+
+
+@as_root
+@needs_sandbox
+def test_private_files_are_not_read_when_a_directory_around_them_is_exchanged(
+    root: Path, among_the_systems: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an upgrade does it: the older version is moved away, and the newer one is written."""
+    current = among_the_systems / "opt" / "app"
+
+    def install() -> None:
+        put_back(current / "lib")
+        for open_to_all in (current.parent, current, current / "lib"):
+            open_to_all.chmod(0o755)
+
+    def upgrade() -> None:
+        current.rename(current.with_name("older"))
+        install()
+
+    install()
+    before_the_launch(monkeypatch, lambda: None)
+    done = read_after(root, current / "lib", None, upgrade)
+    assert (done.code, done.out) == (0, ""), done

@@ -560,12 +560,19 @@ static void do_cover(struct program *at)
 }
 
 /* Cover a file of the kernel's or of the system's, if it is still there: modules come and go, and so do the temporary
- * files of what installs packages. */
+ * files of what installs packages. Where the directory was exchanged since it was looked up, the other one is looked at. */
 static void do_shade(struct program *at)
 {
 	const char *what = word(at), *path = word(at);
+	uint64_t set = number(at);
 
-	if (cover_place(what, path, number(at)) < 0 && errno != ENOENT)
+	int done = cover_place(what, path, set);
+
+	if (done < 0 && errno == ENOENT) {
+		forget_parent();
+		done = cover_place(what, path, set);
+	}
+	if (done < 0 && errno != ENOENT)
 		fail(NOT_SET_UP, "cover", path);
 }
 
@@ -580,13 +587,17 @@ static void do_seal(struct program *at)
 	close(place);
 }
 
-/* Let nothing be executed from a mount, nor from any mount inside it. */
+/* Let nothing be executed from a mount, nor from any mount inside it. One that has gone meanwhile, with what it stood on,
+ * needs nothing: the init ends the sandbox when something comes into being there. What is no mount is refused. */
 static void do_noexec(struct program *at)
 {
 	const char *path = word(at);
 	struct mount_attr attributes = {.attr_set = MOUNT_ATTR_NOEXEC};
-	int place = must(open_view(path), "noexec", path);
+	int place = open_view(path);
 
+	if (place < 0 && errno == ENOENT)
+		return;
+	must(place, "noexec", path);
 	must((int)syscall(SYS_mount_setattr, place, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes, sizeof attributes),
 	     "noexec", path);
 	close(place);
@@ -698,23 +709,58 @@ static int watch(int place, uint32_t news)
 	return (int)syscall(SYS_inotify_add_watch, watching, opened, news);
 }
 
-/* Watch the directory around a place; watching it twice is watching it once. */
-static void watch_around(const char *path)
+/* Watch one directory; watching it twice is watching it once. It is not for the caller to close. */
+static void watch_directory(int directory, const char *path)
 {
-	const char *name;
-	int above = find_parent(path, &name);
-	int directory = above < 0 ? -1 : open_at(above, ".", O_RDONLY | O_DIRECTORY, BENEATH);
-
-	if (directory < 0) {
-		if (!is_missing())
-			fail(NOT_SET_UP, "guard", path);
-		return;
-	}
 	if (watching < 0 && watch_cheaply(directory))
 		return;
 	if (!begin_to_watch() || watch(directory, IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR) < 0)
 		fail(NOT_SET_UP, "guard", path);
 	close(directory);
+}
+
+enum { OPEN, MOUNTED, GONE };
+
+static int state_of(const char *path)
+{
+	struct statx found;
+	const char *name;
+	int above = find_parent(path, &name);
+
+	if (above < 0 || syscall(SYS_statx, above, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &found) < 0)
+		return is_missing() ? GONE : OPEN;
+	return found.stx_attributes & STATX_ATTR_MOUNT_ROOT ? MOUNTED : OPEN;
+}
+
+/* Watch the directories from the mount around a place down to the place: exchanging any of them exchanges the place, and
+ * one that has gone may come back. The outer ones come first, so that what comes after a look below is reported. */
+static void watch_around(const char *path)
+{
+	char at[PATH_MAX];
+	size_t whole = (size_t)(strrchr(path, '/') - path), length = whole;
+
+	if (whole >= sizeof at) {
+		errno = ENAMETOOLONG;
+		fail(NOT_SET_UP, "guard", path);
+	}
+	memcpy(at, path, whole);
+	for (at[length] = 0; length && state_of(at) != MOUNTED; at[length] = 0)
+		length = (size_t)(strrchr(at, '/') - at);
+	for (;;) {
+		int directory = open_within(at, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+		if (directory >= 0)
+			watch_directory(directory, path);
+		else if (is_missing())
+			return;
+		else if (length == whole)
+			fail(NOT_SET_UP, "guard", path);
+		if (length == whole)
+			return;
+		at[length] = '/';
+		while (++length < whole && path[length] != '/')
+			;
+		at[length] = 0;
+	}
 }
 
 /* Whether two paths are names in the same directory. */
@@ -751,19 +797,6 @@ static int has_news(void)
 
 	must((int)syscall(SYS_rt_sigpending, &waiting, sizeof waiting), "guard", "");
 	return waiting >> (NEWS - 1) & 1;
-}
-
-enum { OPEN, MOUNTED, GONE };
-
-static int state_of(const char *path)
-{
-	struct statx found;
-	const char *name;
-	int above = find_parent(path, &name);
-
-	if (above < 0 || syscall(SYS_statx, above, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &found) < 0)
-		return is_missing() ? GONE : OPEN;
-	return found.stx_attributes & STATX_ATTR_MOUNT_ROOT ? MOUNTED : OPEN;
 }
 
 static int is_empty(const char *path)
