@@ -109,6 +109,17 @@ def test_roots_private_files_among_the_systems_are_not_read(backend: str, among_
 
 
 @pytest.mark.parametrize("backend", LIVE)
+def test_a_rule_against_deleting_opens_nothing_that_root_alone_may_read(
+    backend: str, among_the_systems: Path, root: Path
+) -> None:
+    policy = root.parent / "rules.toml"
+    policy.write_text(f'[[rules]]\ndeny = {{ path = "{among_the_systems}/*", ops = ["delete"] }}\n')
+    words = ["cat", *(str(among_the_systems / name) for name in ("key", "group", "closed/key", "plain"))]
+    done = there(backend, root, *words, options=("--policy", str(policy)))
+    assert (done.code, done.out) == (1, "content"), done
+
+
+@pytest.mark.parametrize("backend", LIVE)
 @as_root
 def test_roots_own_files_of_the_kernel_are_not_read(backend: str, root: Path) -> None:
     done = there(backend, root, PYTHON, "-S", "-c", ROOTS)

@@ -39,6 +39,7 @@ from byleave.sandbox.plan.plan import (
     in_order,
     nested,
     op_of,
+    place_at,
 )
 from byleave.sandbox.plan.private_files import prefix_secrets, started_among, without_chosen
 from byleave.sandbox.plan.protected_paths import ProtectedBelow, keep_protected, protected_below
@@ -212,6 +213,7 @@ def _closed_elsewhere(
     """Yield what rules close outside of the workspace: by absolute paths, or by names that mounts have in it."""
     closed, closing = _closing(policy, request.root, request.agent)
     names = {each.target: each.name for each in request.brought}
+    known = {place.path: place for place in places}
     for place in places if closing else ():
         if place.kind == PRIVATE or not place.capabilities or (is_under(place.path, request.root) and not place.source):
             continue
@@ -223,6 +225,8 @@ def _closed_elsewhere(
         for each in found.places:
             kept = [name for name in place.capabilities if closed[name].decision(each.place) is None]
             path, kind = f"{place.path}{each.path[len(named) :]}", DIRECTORY if each.place.directory else FILE
+            if place_at(known, path) is not place or len(kept) == len(place.capabilities):
+                continue  # what may be done there is said by another place, or is not less
             source = f"{start}{each.path[len(named) :]}" if place.source else ""
             yield PathGrant(path, frozenset(kept), kind, f"{each.rule.text} ({each.rule.source})", source)
 
