@@ -16,7 +16,7 @@ from byleave.store.postgres.audit_reader import PostgresRecords
 from byleave.store.postgres.database import connect
 from byleave.store.postgres.maintenance import Maintainer
 from byleave.store.postgres.shared_store import SharedStore
-from byleave.store.postgres.signed_documents import StoreKey
+from byleave.store.store_key import StoreKey
 from postgres_server import KEY
 
 SHARED_KEY = StoreKey(bytes.fromhex(KEY))

@@ -11,6 +11,8 @@ import pytest
 
 import byleave
 import byleave.sdk
+from byleave.cli.arguments import CommandSpec
+from byleave.cli.commands import ROOT
 
 SOURCE = Path(byleave.__file__).parent
 PURE_PACKAGES = ("core", "shell", "protocol", "translate")
@@ -129,6 +131,27 @@ def test_a_trusted_project_file_adds_nothing_heavy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("module", ["byleave.sdk", "byleave.sdk.vfs", "byleave.sdk.tool"])
 def test_the_sdk_loads_nothing_that_only_some_tools_need(module: str, tmp_path: Path) -> None:
     assert heavy_among(loaded_by(f"import {module}", cwd=tmp_path)) == set()
+
+
+EXTRAS = ("jwt", "opentelemetry", "psycopg", "psycopg_pool", "uvloop")
+WITHOUT_EXTRAS = f"sys.modules.update(dict.fromkeys({EXTRAS!r}))"  # importing one of them is an error then
+
+
+def command_modules(command: CommandSpec = ROOT) -> set[str]:
+    own = {f"byleave.cli.{command.module}_command"} if command.module else set()
+    return own.union(*map(command_modules, command.subcommands))
+
+
+def test_every_command_loads_where_no_optional_package_is_installed(tmp_path: Path) -> None:
+    wanted = command_modules()
+    assert "byleave.cli.mcp_command" in wanted
+    assert loaded_by(f"{WITHOUT_EXTRAS}\nimport {', '.join(sorted(wanted))}", cwd=tmp_path) >= wanted
+
+
+def test_the_test_of_optional_packages_can_fail(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        loaded_by(f"{WITHOUT_EXTRAS}\nimport byleave.store.postgres.database", cwd=tmp_path)
+    assert "psycopg" in failed.value.stderr
 
 
 def test_the_test_of_what_is_loaded_can_fail(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ class Walk:
         self.run(*program, "check", "command", "cat .env", code=20, cwd=project)
         require(self.run(*program, "run", "--", "sh", "-c", "ls -A ~", cwd=project), "")
         self.run(*program, "policy", "test", "-q", cwd=project)
+        self.run(*program, "mcp", "--check", cwd=project)  # without any extra
         self.run(*program, "audit", "verify", cwd=project)
         self.run(*program, "setup", "--undo", "--yes", cwd=project)
         self.run(*program, "service", "stop", cwd=project)

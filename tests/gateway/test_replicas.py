@@ -21,7 +21,7 @@ from byleave.gateway.replica_envelope import (
 )
 from byleave.gateway.replicas import HELLO, PASS, Replicas
 from byleave.net.peers import PeerAddress
-from byleave.store.postgres.signed_documents import StoreKey
+from byleave.store.store_key import StoreKey
 from fakes.mcp_front import Client, Scene, Settings, run, scene, until
 
 KEY = StoreKey(b"k" * 32)

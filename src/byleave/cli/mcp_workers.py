@@ -27,7 +27,7 @@ from byleave.gateway.limits import Backoff
 from byleave.gateway.replica_directory import new_name
 from byleave.gateway.worker_rates import WorkerCounter, WorkerRates
 from byleave.net.peers import PeerAddress
-from byleave.store.postgres.signed_documents import StoreKey
+from byleave.store.store_key import StoreKey
 from byleave.text import quoted
 
 MOST = 64

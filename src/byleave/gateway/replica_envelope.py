@@ -25,7 +25,7 @@ from msgspec import Struct
 from byleave.gateway.interfaces import Caller  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
-    from byleave.store.postgres.signed_documents import StoreKey
+    from byleave.store.store_key import StoreKey
 
 NONCE, ENVELOPE, MAC = "x-byleave-nonce", "x-byleave-envelope", "x-byleave-mac"
 _NONCE_BYTES = 16

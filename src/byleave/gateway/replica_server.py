@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from byleave.gateway.interfaces import Caller
     from byleave.net.http_server_exchange import CallerConnection, Work
     from byleave.net.peers import PeerAddress
-    from byleave.store.postgres.signed_documents import StoreKey
+    from byleave.store.store_key import StoreKey
 
     class PassedFront(Protocol):
         """What takes the requests that were passed on."""

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from byleave.net.http_async_client import ClientConnection
     from byleave.net.peers import PeerAddress
     from byleave.protocol.http_head import HttpResponseHead
-    from byleave.store.postgres.signed_documents import StoreKey
+    from byleave.store.store_key import StoreKey
 
 
 HELLO, PASS = "/replica", "/pass"

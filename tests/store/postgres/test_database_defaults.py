@@ -22,7 +22,8 @@ from byleave.store.postgres.audit_reader import PostgresRecords
 from byleave.store.postgres.database import Database, connect
 from byleave.store.postgres.maintenance import Maintainer, MaintenanceThread
 from byleave.store.postgres.shared_store import SharedStore, open_store
-from byleave.store.postgres.signed_documents import SignedDocuments, StoreKey
+from byleave.store.postgres.signed_documents import SignedDocuments
+from byleave.store.store_key import StoreKey
 from postgres_server import KEY, PostgresServer
 
 SHARED_KEY = StoreKey(bytes.fromhex(KEY))

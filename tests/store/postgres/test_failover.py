@@ -25,7 +25,7 @@ from byleave.store.address import StoreAddress
 from byleave.store.audit.query import Filter
 from byleave.store.postgres.audit_reader import PostgresRecords
 from byleave.store.postgres.shared_store import open_store
-from byleave.store.postgres.signed_documents import StoreKey
+from byleave.store.store_key import StoreKey
 from fakes.mcp_sdk import Place, Running, over_http
 from postgres_server import KEY, PostgresServer, missing
 from sandbox.machine import needs_sandbox

@@ -20,7 +20,8 @@ from byleave.store.postgres import audit_reader, database
 from byleave.store.postgres.audit_reader import PostgresRecords
 from byleave.store.postgres.schema import LOCK_ORDER
 from byleave.store.postgres.shared_store import SharedStore, open_store
-from byleave.store.postgres.signed_documents import SignedDocuments, StoreKey
+from byleave.store.postgres.signed_documents import SignedDocuments
+from byleave.store.store_key import StoreKey
 from postgres_proxy import PostgresProxy
 from postgres_server import KEY, PostgresServer
 

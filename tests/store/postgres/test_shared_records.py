@@ -20,7 +20,7 @@ from byleave.store.postgres.database import connect
 from byleave.store.postgres.maintenance import Maintainer
 from byleave.store.postgres.schema import STEPS, migrate
 from byleave.store.postgres.shared_store import SharedStore, open_store
-from byleave.store.postgres.signed_documents import StoreKey
+from byleave.store.store_key import StoreKey
 from postgres_records import (
     FOREVER,
     SHARED_KEY,

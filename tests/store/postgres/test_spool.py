@@ -24,8 +24,8 @@ from byleave.store.audit.query import Filter
 from byleave.store.postgres import spool_file, spooling
 from byleave.store.postgres.audit_reader import PostgresRecords
 from byleave.store.postgres.shared_store import SharedStore, open_store
-from byleave.store.postgres.signed_documents import StoreKey
 from byleave.store.postgres.spool_file import SpoolFile, new_file, spool_directory, waiting_records
+from byleave.store.store_key import StoreKey
 from postgres_server import KEY, PostgresServer
 
 SHARED_KEY = StoreKey(bytes.fromhex(KEY))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from byleave.store.audit.query import Filter
     from byleave.store.audit.scan import Report
     from byleave.store.audit.verify import Verification
-    from byleave.store.postgres.signed_documents import StoreKey
+    from byleave.store.store_key import StoreKey
 
 _EQUAL = ("decision", "door", "kind", "tool", "session", "event")
 _BOUNDS = {"since": "time >= %s::timestamptz", "until": "time <= %s::timestamptz"}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-    from byleave.store.postgres.signed_documents import StoreKey
+    from byleave.store.store_key import StoreKey
 
 _ROWS = f"""
 SELECT writer, place, id, to_char(time AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), hash, record,

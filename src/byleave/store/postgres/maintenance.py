@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from byleave.store.address import StoreAddress
     from byleave.store.audit.retention import Retention
-    from byleave.store.postgres.signed_documents import StoreKey
+    from byleave.store.store_key import StoreKey
 
 MAINTENANCE = "maintenance"  # the writer whose chain holds checkpoints and retention
 PERIOD = 60.0  # seconds between two checkpoints

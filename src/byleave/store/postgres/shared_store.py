@@ -20,7 +20,7 @@ from byleave.store.postgres.database import Database, connect, reason
 from byleave.store.postgres.maintenance import Maintainer, MaintenanceThread
 from byleave.store.postgres.replicas import SharedReplicas
 from byleave.store.postgres.schema import migrate
-from byleave.store.postgres.signed_documents import KEY_FILE, SignedDocuments, StoreKey, read_key
+from byleave.store.postgres.signed_documents import KEY_FILE, SignedDocuments, read_key
 from byleave.store.postgres.spool_file import spool_directory, spooled_bytes
 from byleave.store.postgres.spooling import MEGABYTES, SpoolSettings, describe_waiting
 from byleave.store.postgres.token_uses import SharedTokenUses
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from byleave.core.redact import Redactor
     from byleave.store.address import StoreAddress
     from byleave.store.approvals import Approvals
+    from byleave.store.store_key import StoreKey
     from byleave.user_files import ParseCache
 
 SPOOL = "spool"  # of `[store] on_failure`

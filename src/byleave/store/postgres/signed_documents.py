@@ -11,8 +11,6 @@ same for all replicas and for the people who approve calls.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 import threading
 from typing import TYPE_CHECKING
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING
 from byleave.errors import StateError
 from byleave.store.address import KEY_VARIABLE
 from byleave.store.postgres.database import PATIENCE
+from byleave.store.store_key import StoreKey
 from byleave.text import shown
 from byleave.user_files import read_private
 
@@ -40,31 +39,6 @@ _WRITE = """
 INSERT INTO byleave.documents VALUES (%(name)s, %(version)s, %(body)s, %(mac)s)
 ON CONFLICT (name) DO UPDATE SET version = excluded.version, body = excluded.body, mac = excluded.mac
 """
-
-
-class StoreKey:
-    """The key that replicas share, outside of the database."""
-
-    __slots__ = ("_key",)
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-
-    def mac(self, *parts: str) -> bytes:
-        """Return the MAC of some texts: their lengths are part of it, so that no two lists have the same."""
-        state = hmac.new(self._key, digestmod=hashlib.sha256)
-        for part in parts:
-            raw = part.encode("utf-8", "surrogatepass")
-            state.update(b"%d:" % len(raw) + raw)
-        return state.digest()
-
-    def derived(self, purpose: str) -> StoreKey:
-        """Return a key for one purpose alone, from which this one cannot be found."""
-        return StoreKey(self.mac("derived key", purpose))
-
-    def is_mac(self, mac: bytes, *parts: str) -> bool:
-        """Whether this is the MAC of these texts."""
-        return hmac.compare_digest(mac, self.mac(*parts))
 
 
 def read_key(config: str, environ: Mapping[str, str]) -> StoreKey | None:

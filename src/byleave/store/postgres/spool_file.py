@@ -25,7 +25,7 @@ from byleave.user_files import make_private_directory
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from byleave.store.postgres.signed_documents import StoreKey
+    from byleave.store.store_key import StoreKey
 
 SUFFIX, DAMAGED = ".spool", ".damaged"
 _PURPOSE = "spool"

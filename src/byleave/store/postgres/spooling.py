@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from byleave.store.postgres.database import Database
-    from byleave.store.postgres.signed_documents import StoreKey
+    from byleave.store.store_key import StoreKey
 
     class StagedText(Protocol):
         """A record that is to be kept, and who waits for that."""
