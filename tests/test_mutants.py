@@ -100,6 +100,25 @@ def test_every_listed_survivor_is_a_mutant_of_the_code_as_it_is(mutants: ModuleT
     assert all(listed.values())
 
 
+def test_what_is_open_survived_and_has_no_reason(mutants: ModuleType) -> None:
+    new, explained, noticed, old, gone, elsewhere = (
+        mutants.Survivor(file, "f", change)
+        for file, change in (*(("a.py", change) for change in "12345"), ("b.py", "6"))
+    )
+    outcome = mutants.Outcome({new, explained, old}, {noticed}, set())
+    before = {noticed, old, gone, elsewhere}
+    found = mutants.still_open(outcome, {new, explained, noticed, old}, {explained}, before)
+    assert found == {new, old, elsewhere}
+
+
+def test_open_survivors_are_read_as_they_are_printed(mutants: ModuleType, tmp_path: Path) -> None:
+    change = 'x = {"a, b": 1}, "\u2028" => x = {"a, b": 2}, "\u2028"'
+    (tmp_path / "open.txt").write_text(f"core/a.py, A.f: {change}\n", "utf-8")
+    assert mutants.open_survivors(tmp_path / "open.txt") == {mutants.Survivor("core/a.py", "A.f", change)}
+    assert mutants.open_survivors(tmp_path / "none.txt") == set()
+
+
+TOO_HIGH = ("(self > 18)", "self >= 19")
 MODULE = """
 import functools
 
@@ -129,26 +148,28 @@ def test_it_ends():
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[[str], tuple[int, list[str]]]:
+def run(tmp_path: Path) -> Callable[..., tuple[int, list[str]]]:
     """Return a function that runs the tool in a project of one module, and returns its exit code and its lines."""
     module = tmp_path / "src/byleave/demo/ages.py"
     module.parent.mkdir(parents=True)
     (tmp_path / "src/byleave/__init__.py").touch()
     module.write_text(MODULE)
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests/test_ages.py").write_text(TESTS)
+    for directory in ("core", "policy"):
+        (tmp_path / "tests" / directory).mkdir(parents=True)
+    (tmp_path / "tests/core/test_ages.py").write_text(TESTS)
+    (tmp_path / "tests/test_cases.py").touch()
     (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = src\n")
 
-    def tool(listed: str) -> tuple[int, list[str]]:
+    def tool(listed: str, *words: str) -> tuple[int, list[str]]:
         (tmp_path / "tests/surviving_mutants.toml").write_text(listed)
-        command = [sys.executable, str(TOOL), "demo", "--tests", "tests", "--seconds", "1"]
+        command = [sys.executable, str(TOOL), "demo", "--seconds", "1", *words]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
         return done.returncode, done.stdout.splitlines()
 
     return tool
 
 
-def test_what_no_test_notices_is_reported_and_fails(run: Callable[[str], tuple[int, list[str]]]) -> None:
+def test_what_no_test_notices_is_reported_and_fails(run: Callable[..., tuple[int, list[str]]]) -> None:
     code, lines = run("")
     assert code == 1
     assert [line for line in lines if line.startswith("no test notices it")] == [
@@ -160,3 +181,34 @@ def test_what_no_test_notices_is_reported_and_fails(run: Callable[[str], tuple[i
         "no test notices it: demo/ages.py, endless: while age > 0: => while False:",
         "no test notices it: demo/ages.py, endless: while age > 0: => while age > 1:",
     ]
+
+
+def test_what_is_open_is_written_and_tried_again(run: Callable[..., tuple[int, list[str]]], tmp_path: Path) -> None:
+    listed = tmp_path / "tests/open_mutants.txt"
+    assert run("", "--write")[0] == 0
+    written = listed.read_text().splitlines()
+    assert len(written) == 7
+    assert written[0] == "demo/ages.py, Age.adult: return self >= 18 => return (self > 18)"
+    code, lines = run("", "--open")
+    assert (code, "7 of 14 mutants: 0 noticed, 7 survived (0 explained, 7 open);" in lines) == (0, True)
+    test = "from byleave.demo.ages import Age\ndef test_eighteen():\n    assert Age(18).adult\n"
+    (tmp_path / "tests/policy/test_eighteen.py").write_text(test)
+    assert run("", "--open")[0] == 1
+    assert run("", "--open", "--write", "--tests", "tests/policy")[0] == 0
+    assert listed.read_text().splitlines() == [each for each in written if "Age.adult" not in each]
+
+
+def test_a_mutant_that_has_used_its_time_counts_as_a_survivor(
+    run: Callable[..., tuple[int, list[str]]], tmp_path: Path
+) -> None:
+    slow = "def test_slowly():\n    assert sum(range(3_000_000)) and Age(18).adult\n"
+    (tmp_path / "tests/core/test_ages.py").write_text("from byleave.demo.ages import Age\n" + slow)
+    quick = "from byleave.demo.ages import Age\ndef test_quickly():\n    assert Age(20).adult\n"
+    (tmp_path / "tests/policy/test_quickly.py").write_text(quick)
+    survivors = [
+        f"no test notices it: demo/ages.py, Age.adult: return self >= 18 => return {text}" for text in TOO_HIGH
+    ]
+    lines = run("")[1]
+    assert any(line.startswith("14 of 14 mutants:") for line in lines), lines
+    assert not set(survivors).intersection(lines)
+    assert set(survivors) <= set(run("", "--most", "0.000001")[1])

@@ -4,8 +4,9 @@
 
 One process has collected the tests and loaded the modules. It forks for each mutant: the child takes the code of the
 changed function, runs the tests that reach the changed line, the quickest first, and ends with the first that fails.
-`tests/surviving_mutants.toml` lists the survivors that change nothing that could be observed, each with the reason;
-another survivor is an error. What is changed: `mutations`.
+`tests/surviving_mutants.toml` lists the survivors that change nothing that could be observed, each with the reason.
+`tests/open_mutants.txt` lists those that have neither a test nor a reason yet. Another survivor is an error. What is
+changed: `mutations`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import gc
 import hashlib
 import importlib
 import json
+import math
 import os
 import random
 import resource
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 SOURCES = Path("src/byleave")
 LISTED = Path("tests/surviving_mutants.toml")
+OPEN = Path("tests/open_mutants.txt")
 BUILD = Path("build/mutants")
 TESTS = ("tests/core", "tests/policy", "tests/test_cases.py")
 MEMORY = 8 << 30  # bytes of addresses; a loop that collects without an end stops here
@@ -109,6 +112,25 @@ def listed_survivors(path: Path = LISTED) -> dict[Survivor, str]:
     }
 
 
+def open_survivors(path: Path = OPEN) -> set[Survivor]:
+    """Return the survivors that are not explained: a line each, as they are printed."""
+    found = set()
+    for line in path.read_text("utf-8").rstrip("\n").split("\n") if path.exists() else ():
+        file, _, rest = line.partition(", ")
+        function, _, change = rest.partition(": ")
+        found.add(Survivor(file, function, change))
+    return found
+
+
+def still_open(
+    outcome: Outcome, every: set[Survivor], explained: set[Survivor], before: set[Survivor]
+) -> set[Survivor]:
+    """Return what is open after a run: new survivors come, and what is noticed, explained or gone goes."""
+    files = {each.file for each in every}
+    kept = {each for each in before if each in every or each.file not in files}
+    return (kept | outcome.survived) - outcome.noticed - outcome.unreached - explained
+
+
 class Outcome(NamedTuple):
     """What became of the mutants: by what each names, and those that no test reaches."""
 
@@ -144,13 +166,16 @@ class Reached(NamedTuple):
 class Trial:
     """The pytest plugin that runs mutants instead of the tests."""
 
-    def __init__(self, mutants: Sequence[Mutant], sources: Mapping[str, bytes], root: Path, least: int) -> None:
+    def __init__(
+        self, mutants: Sequence[Mutant], sources: Mapping[str, bytes], root: Path, least: int, most: float
+    ) -> None:
         self.mutants = mutants
         self.outcome = Outcome(set(), set(), set())
         self.problem = ""
         self._sources = {str(root / file): source for file, source in sources.items()}
         self._root = root
         self._least = least
+        self._most = most or math.inf
         self._quickest: dict[tuple[str, str], list[int]] = defaultdict(list)  # who noticed a mutant of this function
 
     @pytest.hookimpl(trylast=True)
@@ -205,7 +230,7 @@ class Trial:
         run = {item.path for item in self._items}
         for file in sorted([*Path("src").rglob("*.py"), *Path("tests").rglob("*")]):
             is_other_test = file.name.startswith("test_") and file.absolute() not in run
-            if file.is_file() and file.suffix != ".pyc" and file != LISTED and not is_other_test:
+            if file.is_file() and file.suffix != ".pyc" and file not in {LISTED, OPEN} and not is_other_test:
                 digest.update(file.read_bytes())
         return BUILD / f"reached-{digest.hexdigest()[:16]}.json"
 
@@ -311,7 +336,7 @@ class Trial:
         if mutant is not None:
             file = str(self._root / mutant.file)
             self._live.exchange(file, mutant.function, mutant.apply(self._sources[file]))
-        used = time.process_time()
+        began = used = time.process_time()
         for place, number in enumerate(tests):
             os.pwrite(running, b"%9d" % number, 0)
             seconds = int(used + self._least + TIMES_SLOWER * self._seconds[number]) + 1
@@ -320,6 +345,8 @@ class Trial:
             if not self._passes(self._items[number], following):
                 return
             used = time.process_time()
+            if mutant is not None and used - began > self._most:
+                break
         os.pwrite(running, b"%9d" % len(self._items), 0)
 
 
@@ -358,6 +385,12 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, default=0, help="as many mutants, picked by the seed; 0: all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=3, help="the least that a test gets of the processor")
+    most = "the most that one mutant gets: what no test notices in that time counts as a survivor; 0: no limit"
+    parser.add_argument("--most", type=float, default=0, help=most)
+    parser.add_argument("--open", action="store_true", help="only those that are listed as open")
+    parser.add_argument(
+        "--write", action="store_true", help="write which are open, instead of reporting what must change"
+    )
     parser.add_argument("--list", action="store_true", help="print the mutants, and run none")
     parser.add_argument("--tests", action="append", default=[], help="files or directories, instead of all")
     parser.add_argument("--long", action="store_true", help="also the tests that are marked `long`")
@@ -366,26 +399,44 @@ def main(words: Sequence[str] | None = None) -> int:
     files = given.module or sorted(str(file.relative_to(root)) for file in (root / given.package).glob("*.py"))
     sources = {file: (root / file).read_bytes() for file in files}
     every = [mutant for file, source in sources.items() for mutant in mutants_of(file, source)]
+    opened = open_survivors()
     chosen = [mutant for mutant in every if given.function in {"", mutant.function}]
+    if given.open:
+        chosen = [mutant for mutant in chosen if Survivor(*mutant[:3]) in opened]
     if 0 < given.sample < len(chosen):
         picked = random.Random(given.seed).sample(range(len(chosen)), given.sample)  # noqa: S311 -- the same each time
         chosen = [chosen[index] for index in sorted(picked)]
     if given.list:
         print(*(_shown(Survivor(*mutant[:3])) for mutant in chosen), sep="\n")
         return 0
-    trial = Trial(chosen, sources, root, given.seconds)
+    trial = Trial(chosen, sources, root, given.seconds, given.most)
     os.environ["CI"] = "1"  # the same examples each time
     plain = ["-n", "0", "-p", "no:cacheprovider", "-s", *([] if given.long else ["-m", "not long"])]
     code = pytest.main([*plain, *(given.tests or TESTS)], plugins=[trial])
     if trial.problem or code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
         print(trial.problem or "pytest has failed")
         return 1
-    listed = listed_survivors()
-    problems = compare(trial.outcome, {Survivor(*mutant[:3]) for mutant in every}, set(listed), set(files))
-    survived, noticed, unreached = (len(each) for each in trial.outcome)
-    explained = len(trial.outcome.survived.intersection(listed))
-    print(f"{len(chosen)} of {len(every)} mutants: {noticed} noticed, {survived} survived, {explained} explained;")
+    return _report(trial.outcome, {Survivor(*mutant[:3]) for mutant in every}, given)
+
+
+def _report(outcome: Outcome, every: set[Survivor], given: argparse.Namespace) -> int:
+    """Print what became of the mutants, and write down which are open, or print what must change."""
+    explained, opened = set(listed_survivors()), open_survivors()
+    survived, noticed, unreached = (len(each) for each in outcome)
+    of_them = f"{len(outcome.survived & explained)} explained, {len(outcome.survived & opened)} open"
+    print(
+        f"{survived + noticed + unreached} of {len(every)} mutants: {noticed} noticed, {survived} survived ({of_them});"
+    )
     print(f"{unreached} on lines that no test reaches while it runs")
+    if given.write:
+        if given.tests:  # another test may notice what these do not
+            outcome = Outcome(set(), outcome.noticed, set())
+        opened = still_open(outcome, every, explained, opened)
+        OPEN.write_text("".join(f"{_shown(each)}\n" for each in sorted(opened)), "utf-8")
+        print(f"{len(opened)} are open")
+        return 0
+    files = {each.file for each in every}
+    problems = compare(outcome, every, explained | opened, files)
     print(*problems, sep="\n")
     return 1 if problems else 0
 
