@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from byleave.gateway import http_front
+from byleave.gateway import http_endpoint
 from byleave.gateway.gateway import MOST_NAMES
 from byleave.gateway.interfaces import Caller
 from byleave.net import peers
@@ -279,7 +279,7 @@ def test_a_caller_that_opens_too_many_streams_loses_its_own_and_nobody_elses() -
             theirs = await opened_streams(opened, 10, "a")
             first = await theirs[0].ended()
             assert first.endswith(b"0\r\n\r\n"), "the stream ends as streams do"
-            held = [each.stream is not None for each in opened.front._sessions._by_id.values()]  # noqa: SLF001
+            held = [each.stream is not None for each in opened.front.endpoint.sessions._by_id.values()]  # noqa: SLF001
             assert (len(held), sum(held)) == (12, 8), "a session whose stream has ended rests"
             for agent in ("a", "b", "c"):
                 assert (await (await opened.client()).post(CALL, **of(agent))).status == 200
@@ -478,7 +478,7 @@ def test_a_client_that_reads_a_little_now_and_then_gets_no_more_time(step: int, 
 
 
 def test_messages_without_a_session_cannot_pile_up_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_front, "_MOST_OPEN", 3)
+    monkeypatch.setattr(http_endpoint, "_MOST_OPEN", 3)
 
     async def scenario() -> None:
         async with scene(tokens=TOKENS) as opened:
@@ -488,7 +488,7 @@ def test_messages_without_a_session_cannot_pile_up_without_end(monkeypatch: pyte
             assert found == [202, 202, 202, 429, 429]
             assert (await client.post(CALL, **of("b"))).status == 200
             opened.gateway.go_on.set()
-            await until(lambda: not opened.front._open_of)  # noqa: SLF001
+            await until(lambda: not opened.front.endpoint.open_without_session)
             assert (await client.post(CALL, **of("a"))).status == 200
 
     run(scenario)

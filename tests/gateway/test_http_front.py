@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec import structs
 
-from byleave.gateway import http_front, http_sessions
+from byleave.gateway import http_endpoint, http_sessions
 from fakes.mcp_front import BRISK, PATIENCE, Client, Settings, run, scene, until
 
 MODERN = "2026-07-28"
@@ -422,7 +422,7 @@ def test_a_session_that_rests_too_long_ends_unless_its_stream_is_open(monkeypatc
 
 
 def test_what_is_told_cannot_pile_up_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_front, "_MOST_OPEN", 3)
+    monkeypatch.setattr(http_endpoint, "_MOST_OPEN", 3)
 
     async def scenario() -> None:
         async with scene() as opened:

@@ -110,6 +110,6 @@ def test_mutated_requests_do_no_harm(seed: int) -> None:
             await until(lambda: not server.working and not server.leaving)
             assert (server.admission.counts(), dict(server.held_bytes)) == ({"caller": 1, "stranger": 0}, {})
             assert opened.warnings == []
-            assert not opened.front._open_of  # noqa: SLF001
+            assert not opened.front.endpoint.open_without_session
 
     run(scenario)

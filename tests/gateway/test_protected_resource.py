@@ -251,7 +251,7 @@ def test_a_listener_without_a_session_ends_when_its_proof_does() -> None:
         fields = {"authorization": "Bearer ours", "mcp_protocol_version": MODERN}
         await other.send(other.request("POST", "/mcp", listen, **fields))
         await waits.wait()
-        standing = opened.front._standing  # noqa: SLF001
+        standing = opened.front.endpoint.standing
         assert len(standing) == 1
         standing._until = dict.fromkeys(standing._until, 0.0)  # noqa: SLF001 -- an hour later
         await until(lambda: not len(standing))

@@ -120,7 +120,7 @@ def test_a_call_goes_on_without_its_client_which_comes_back_at_another_replica()
             client, session = await begun(two)
             last = await calling(client, two.owner, session, authorization=ANN)
             await client.close()
-            log = two.owner.front._sessions._by_id[session].log  # noqa: SLF001
+            log = two.owner.front.endpoint.sessions._by_id[session].log  # noqa: SLF001
             await until(lambda: any(each.is_away for each in log.responses.values()))
             two.owner.gateway.go_on.set()
             await until(lambda: not log.responses)
@@ -195,7 +195,7 @@ def test_the_end_of_a_session_ends_a_call_whose_client_is_away() -> None:
             client, other = await opened.client(), await opened.client()
             session = await client.initialize()
             await calling(client, opened, session)
-            log = opened.front._sessions._by_id[session].log  # noqa: SLF001
+            log = opened.front.endpoint.sessions._by_id[session].log  # noqa: SLF001
             await client.close()
             await until(lambda: any(each.is_away for each in log.responses.values()))
             assert (await other.ask("DELETE", "/mcp", b"", mcp_session_id=session)).status == 200

@@ -5,9 +5,8 @@
     GET    the standing stream of a session
     DELETE the end of a session
 
-Of a message only its method and id are looked at here; the conversation reads it strictly. Who is calling is settled
-before anything else (`identity`). What it says of itself to clients without a token: `protected_resource`. How requests
-and responses travel: `http_server`.
+Who is calling is settled before anything else (`identity`). What a request then does: `http_endpoint`. What the gateway
+says of itself to clients without a token: `protected_resource`. How requests and responses travel: `http_server`.
 
 Start at `serve_http`.
 """
@@ -16,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,31 +23,12 @@ from msgspec import structs
 
 from byleave.errors import InputError
 from byleave.gateway.access_log import RequestWatch
-from byleave.gateway.http_replay import STANDING
+from byleave.gateway.http_endpoint import ENDING, OLD_MESSAGES, McpEndpoint
 from byleave.gateway.http_request import (
-    RequestContext,
-    id_of,
-    is_opening,
-    look_at,
-    no_room,
     no_session,
     not_allowed,
     read_mcp_head,
-    takes_events,
-    too_many,
     too_many_connections,
-    unspoken,
-)
-from byleave.gateway.http_resumable import ResumableResponse
-from byleave.gateway.http_sessions import (
-    EventStream,
-    HttpSessions,
-    Opening,
-    PostResponse,
-    StandingRequests,
-    accept,
-    answered,
-    proof_until,
 )
 from byleave.gateway.http_trust import Proxies, check_address, is_foreign
 from byleave.gateway.identity import (
@@ -59,107 +38,25 @@ from byleave.gateway.identity import (
     Identity,
     RefusedCaller,
 )
-from byleave.gateway.interfaces import Caller, MessageContext
+from byleave.gateway.interfaces import Caller
 from byleave.gateway.message import error_parts, error_tree
 from byleave.gateway.metrics import added_up
 from byleave.gateway.protected_resource import CACHED, Challenge, ProtectedResource, resource_at
 from byleave.gateway.replica_server import ReplicaServer
-from byleave.gateway.revisions import HANDSHAKE, STATELESS
 from byleave.net.http_admission import ServerLimits
 from byleave.net.http_server import HttpServer
 from byleave.net.http_server_exchange import BadRequest
 from byleave.net.peers import PeerAddress, group_of
 from byleave.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST
-from byleave.protocol.sse import ALIVE, endpoint_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from typing import Protocol
 
     from byleave.gateway.access_log import AccessLog
     from byleave.gateway.http_request import HttpExchange, RequestHead
-    from byleave.gateway.http_sessions import HttpSession
-    from byleave.gateway.http_trust import Network
-    from byleave.gateway.interfaces import Conversation
-    from byleave.gateway.jwt_reader import Settings as JwtSettings
-    from byleave.gateway.metrics import Metrics
+    from byleave.gateway.interfaces import FrontSettings, ServedGateway
     from byleave.gateway.replicas import Replicas
-    from byleave.gateway.token_claims import AgentRule
     from byleave.net.http_server_exchange import CallerConnection, ServerRequestHead, Work
-
-    class ServedGateway(Protocol):
-        """What the front for HTTP needs of the gateway."""
-
-        def converse(self, caller: Caller) -> Conversation:
-            """Begin a session of a revision with a handshake."""
-
-        def stateless(self, caller: Caller) -> Conversation:
-            """Return the lasting conversation of this principal, for revisions without sessions."""
-
-        @property
-        def metrics(self) -> Metrics: ...
-
-        @property
-        def problem(self) -> str:
-            """Why calls cannot be served now; empty while they can."""
-
-        def token_used(self, digest: bytes, /) -> None:
-            """Note that a token of ours was used, by its hash."""
-
-        @property
-        def is_spooling(self) -> bool:
-            """Whether records wait on this machine for the store."""
-
-        def metrics_text(self) -> str:
-            """Return the counts in the format of Prometheus."""
-
-        def metrics_text_for(self, agent: str | None) -> str:
-            """Return those that concern one agent alone."""
-
-        def refused(self, why: str, peer: str = "", *, status: int) -> str:
-            """Count, record and trace a request that was refused before the policy was asked; return its trace."""
-
-    class FrontSettings(Protocol):
-        """`[gateway]`, compiled, as far as it concerns the front for HTTP."""
-
-        @property
-        def require_identity(self) -> bool: ...
-        @property
-        def max_body(self) -> int: ...
-        @property
-        def max_sessions(self) -> int: ...
-        @property
-        def max_sessions_per_caller(self) -> int: ...
-        @property
-        def max_connections(self) -> int: ...
-        @property
-        def max_connections_per_caller(self) -> int: ...
-        @property
-        def max_connections_per_peer(self) -> int: ...
-        @property
-        def trusted_proxies(self) -> tuple[Network, ...]: ...
-        @property
-        def proxy_header(self) -> str: ...
-        @property
-        def metrics_agents(self) -> tuple[str, ...]: ...
-        @property
-        def public_url(self) -> str | None: ...
-        @property
-        def jwt(self) -> JwtSettings | None: ...
-        @property
-        def issuers(self) -> Sequence[JwtSettings]: ...
-        @property
-        def identities(self) -> Sequence[AgentRule]: ...
-        @property
-        def scopes(self) -> Sequence[NeededScope]: ...
-
-    class NeededScope(Protocol):
-        """One of `[gateway.scopes]`, compiled."""
-
-        @property
-        def scope(self) -> str: ...
-        @property
-        def all(self) -> bool: ...
 
     Serve = Callable[["HttpFront", HttpExchange, Caller], "Work | None"]
 
@@ -169,16 +66,10 @@ _HEALTH = "/health"
 _HEALTHY = b'{"status":"ok"}'
 _SPOOLING = b'{"status":"ok","store":"spooling"}'
 _READY = "/ready"
-_OLD_MESSAGES = "/messages"
 _METRICS = "/metrics"
 DRAIN = 20.0  # seconds for open calls to end, once the process is to end
-_ENDING = "the gateway is ending here"
-_MOST_OPEN = 512  # messages of one session, or of one caller without any, that are worked on at a time
-_STANDING = "subscriptions/listen"  # a message whose answer is a stream that stands
 _MOST_UNKNOWN = 1 << 16  # bytes of a body that may wait until the key of its token is known
-_ACCEPTED = b"Accepted"
 _WHY = {400: "malformed", 408: "late", 413: "too_large", 429: "too_many", 431: "too_large", 503: "connections"}
-_PLAIN = b"Content-Type: text/plain\r\nCache-Control: no-store\r\n"
 
 
 async def serve_http(
@@ -229,16 +120,13 @@ class HttpFront:
             if replicas is None
             else ReplicaServer(replicas.own, replicas.key, self, refused=self._no_replica, warn=warn, limits=limits)
         )
-        self._sessions = HttpSessions(0, "" if replicas is None else replicas.own)
-        self._open_of: Counter[str] = Counter()  # messages without a session that are worked on, by principal
-        self._standing = StandingRequests()
-        self._is_draining = False
+        self.endpoint: McpEndpoint = McpEndpoint(gateway, replicas, lambda: self.identity.challenge, self._note_refusal)
         self._settings: FrontSettings | None = None
         self._resource: ProtectedResource | None = None
         self._proofs: object = None
         self._proxies = Proxies()
         self._see_all: frozenset[str] = frozenset()  # agents that see the figures of all
-        self.identity = Identity(tokens={}, require=True)
+        self.identity: Identity = Identity(tokens={}, require=True)
 
     @property
     def addresses(self) -> list[PeerAddress]:
@@ -252,7 +140,7 @@ class HttpFront:
 
     @property
     def session_count(self) -> int:
-        return len(self._sessions)
+        return len(self.endpoint.sessions)
 
     @property
     def connection_count(self) -> int:
@@ -281,8 +169,7 @@ class HttpFront:
         if proofs != self._proofs:
             self._proofs = None  # until all of it holds
             before, self.identity = self.identity, Identity(tokens={}, require=True)
-            self._sessions.end_streams()
-            self._standing.end()
+            self.endpoint.end_streams()
             self.identity = self._identity_by(settings, tokens, [*bound, *subjects.values()], subjects, before)
             self._settings = settings
             self._describe()
@@ -299,8 +186,8 @@ class HttpFront:
         )
         if self._for_replicas is not None:
             self._for_replicas.limit(body_bytes=settings.max_body, connections=settings.max_connections)
-        self._sessions.most = settings.max_sessions
-        self._sessions.most_per_caller = settings.max_sessions_per_caller
+        self.endpoint.sessions.most = settings.max_sessions
+        self.endpoint.sessions.most_per_caller = settings.max_sessions_per_caller
 
     def _identity_by(
         self,
@@ -377,9 +264,7 @@ class HttpFront:
 
     async def drain(self, *, seconds: float = DRAIN) -> None:
         """Begin no more sessions, send standing streams elsewhere, and wait until no call is open, for so long."""
-        self._is_draining = True
-        self._sessions.send_streams_elsewhere()
-        self._standing.send_elsewhere()
+        self.endpoint.drain()
         until = asyncio.get_running_loop().time() + seconds
         while (calls := self._open_calls()) and (left := until - asyncio.get_running_loop().time()) > 0:
             await asyncio.wait(calls, timeout=left)
@@ -387,7 +272,7 @@ class HttpFront:
     def _open_calls(self) -> list[asyncio.Task[None]]:
         passed = () if self._for_replicas is None else self._for_replicas.working
         working = (*self._server.working, *passed)
-        return [each.task for each in working if each.task is not None and each not in self._standing]
+        return [each.task for each in working if each.task is not None and each not in self.endpoint.standing]
 
     async def close(self, *, grace: float = 5.0) -> None:
         """Finish the open requests within `grace` seconds, then end all sessions and connections."""
@@ -395,7 +280,7 @@ class HttpFront:
         if self._for_replicas is not None:
             ending.append(self._for_replicas.close(grace=grace))
         await asyncio.gather(*ending)
-        await self._sessions.close()
+        await self.endpoint.sessions.close()
         if self._replicas is not None:
             await self._replicas.close()
 
@@ -410,9 +295,8 @@ class HttpFront:
         return BadRequest("the gateway failed to answer", status=500, code=INTERNAL_ERROR)
 
     def tick(self, now: float) -> None:
-        self._sessions.tick(now)
+        self.endpoint.tick(now)
         self.identity.issuers.keep_fresh()
-        self._standing.end(now)
 
     def admit(self, connection: CallerConnection) -> BadRequest | None:
         """Note who is at the other end; where callers cannot prove who they are, turn away all but our own user."""
@@ -504,162 +388,6 @@ class HttpFront:
         if work is not None:
             await work()
 
-    def _post(self, exchange: HttpExchange, caller: Caller) -> Work | None:
-        head = exchange.head
-        message = look_at(exchange)
-        if message is None:
-            return None
-        owner = self._owner_elsewhere(exchange)
-        if owner:
-            return partial(self._pass_on, exchange, caller, owner, message)
-        if head.revision in STATELESS:
-            return self._stateless(exchange, caller, message)
-        if not head.session and head.revision in ("", *HANDSHAKE) and is_opening(message):
-            return self._opening(exchange, caller)
-        session = self._named_session(exchange, caller, message)
-        return None if session is None else self._in_session(exchange, session, caller, message)
-
-    def _stateless(self, exchange: HttpExchange, caller: Caller, message: RequestContext) -> Work | None:
-        if self._open_of[caller.principal] >= _MOST_OPEN:
-            self._too_many(exchange)
-            return None
-        conversation, context = self._gateway.stateless(caller), _context_of(exchange.head, caller)
-        if message.method is msgspec.UNSET:
-            exchange.refuse(400, INVALID_REQUEST, "the message is no request and no notification", id_=id_of(message))
-            return None
-        if message.id is msgspec.UNSET:
-            work = partial(accept, exchange, conversation, context)
-        else:
-            work = partial(answered, exchange, self._response(exchange), conversation, context, id_of(message))
-            if message.method == _STANDING:
-                work = partial(self._standing.hold, exchange, self._proof_until(exchange, caller), work)
-        return partial(self._counted, caller.principal, work)
-
-    @staticmethod
-    def _proof_until(exchange: HttpExchange, caller: Caller) -> float | None:
-        return proof_until(caller, exchange.connection.now) if caller.identity == "verified" else None
-
-    def _response(self, exchange: HttpExchange) -> PostResponse:
-        return PostResponse(exchange, challenge=self.identity.challenge)
-
-    async def _counted(self, principal: str, work: Work) -> None:
-        """Do what belongs to no session, counted: the answer to a notification may come before its work is done."""
-        self._open_of[principal] += 1
-        try:
-            await work()
-        finally:
-            self._open_of[principal] -= 1
-            if not self._open_of[principal]:
-                del self._open_of[principal]
-
-    def _in_session(
-        self, exchange: HttpExchange, session: HttpSession, caller: Caller, message: RequestContext
-    ) -> Work | None:
-        if len(session.open) >= _MOST_OPEN:
-            self._too_many(exchange)
-            return None
-        context = _context_of(exchange.head, caller)
-        if message.method is msgspec.UNSET or message.id is msgspec.UNSET:
-            work = partial(accept, exchange, session.conversation, context)
-        else:
-            id_ = id_of(message)
-            reply = ResumableResponse(exchange, self.identity.challenge, session.log, id_)
-            work = partial(answered, exchange, reply, session.conversation, context, id_)
-        return partial(_within, exchange, session, work)
-
-    def _opening(self, exchange: HttpExchange, caller: Caller) -> Work | None:
-        if self._is_ending(exchange):
-            return None
-        session = self._sessions.add(caller, self._gateway.converse, exchange.connection.now)
-        if session is None:
-            self._no_room(exchange)
-            return None
-        return partial(self._open, exchange, session, Opening(exchange, _session_field(session)))
-
-    async def _open(self, exchange: HttpExchange, session: HttpSession, reply: Opening) -> None:
-        context = _context_of(exchange.head, session.caller)
-        session.open.add(exchange)
-        try:
-            await session.conversation.handle(exchange.body, reply, context)
-        finally:
-            session.open.discard(exchange)
-            session.rests_since = exchange.connection.now
-            if not reply.is_established:
-                self._sessions.end(session)
-
-    def _listen(self, exchange: HttpExchange, caller: Caller) -> Work | None:
-        """Open the standing stream of a session, or go on with a stream that broke off.
-
-        An older one ends: its client lost it, and has not noticed.
-        """
-        head = exchange.head
-        if head.revision in STATELESS:
-            not_allowed(exchange, "POST")
-            return None
-        if not takes_events(exchange):
-            return None
-        owner = self._owner_elsewhere(exchange)
-        if owner:
-            work = partial(self._pass_on, exchange, caller, owner)
-            return partial(self._standing.hold, exchange, self._proof_until(exchange, caller), work)
-        session = self._named_session(exchange, caller)
-        if session is not None:
-            self._stand(exchange, session, self._proof_until(exchange, caller))
-        return None
-
-    @staticmethod
-    def _stand(exchange: HttpExchange, session: HttpSession, until: float | None) -> None:
-        log, fields, last = session.log, _session_field(session), exchange.head.fields.get("last-event-id", "")
-        stream, after = log.place(last) or (STANDING, None)
-        if stream != STANDING and after is not None:
-            log.resume(exchange, stream, after, fields)
-            return
-        if session.stream is not None:
-            session.stream.end()
-        first = log.first(exchange.head.revision, STANDING, after) or ALIVE
-        ended = partial(_stream_ended, session)
-        session.stream = EventStream(exchange, ended, first=first, fields=fields, until=until, log=log)
-        session.conversation.attach(session.stream)
-
-    def _delete(self, exchange: HttpExchange, caller: Caller) -> Work | None:
-        if exchange.head.revision in STATELESS:
-            not_allowed(exchange, "POST")
-            return None
-        owner = self._owner_elsewhere(exchange)
-        if owner:
-            return partial(self._pass_on, exchange, caller, owner)
-        session = self._named_session(exchange, caller)
-        if session is not None:
-            self._sessions.end(session)
-            exchange.reply(200)
-        return None
-
-    def _owner_elsewhere(self, exchange: HttpExchange) -> str:
-        """Return the name of the replica that holds what a request is about; empty where it is served here."""
-        if self._replicas is None:
-            return ""
-        head = exchange.head
-        if head.path == _OLD_MESSAGES:
-            return self._replicas.owner_of(_query(head.query).get("session_id", ""))
-        if head.revision in STATELESS:
-            return self._replicas.owner_of_call(exchange.body)
-        return self._replicas.owner_of(head.session)
-
-    async def _pass_on(
-        self, exchange: HttpExchange, caller: Caller, owner: str, message: RequestContext | None = None
-    ) -> None:
-        """Have another replica answer. If it is gone, so is the session; a call that waited there is not known here."""
-        id_ = id_of(message)
-        if self._replicas is None or await self._replicas.pass_on(exchange, caller, owner, id_):
-            return
-        work = None
-        if message is not None and exchange.head.revision in STATELESS:
-            work = self._stateless(exchange, caller, message)
-        else:
-            no_session(exchange, id_)
-        if work is not None:
-            await work()
-
     def serve_passed(self, exchange: HttpExchange, caller: Caller) -> Work | None:
         """Take a request that another replica passed on, having found out who is calling. It goes no further."""
         head = exchange.head
@@ -668,75 +396,12 @@ class HttpFront:
             return None
         methods = ROUTES.get(head.path, _OPEN)
         serve = None if methods is _OPEN else methods.get(head.method)
-        if serve is None or self._owner_elsewhere(exchange):
+        if serve is None or self.endpoint.owner_elsewhere(exchange):
             no_session(exchange)
             return None
         return serve(self, exchange, caller) if self._has_room(exchange, caller) else None
 
-    def _named_session(
-        self, exchange: HttpExchange, caller: Caller, message: RequestContext | None = None
-    ) -> HttpSession | None:
-        """Return the session that a request names; None if it was refused."""
-        head, id_ = exchange.head, id_of(message)
-        if head.revision and head.revision not in HANDSHAKE:
-            unspoken(exchange, id_)
-        elif not head.session:
-            exchange.refuse(400, INVALID_REQUEST, "the Mcp-Session-Id header is missing", id_=id_)
-        else:
-            session = self._sessions.find(head.session, caller)
-            if session is not None:
-                return session
-            no_session(exchange, id_)
-        return None
-
-    def _old_listen(self, exchange: HttpExchange, caller: Caller) -> None:
-        """Begin a session of revision 2024-11-05: it lives as long as its stream, by which everything is answered."""
-        if not takes_events(exchange) or self._is_ending(exchange):
-            return
-        session = self._sessions.add(caller, self._gateway.converse, exchange.connection.now, is_old=True)
-        if session is None:
-            self._no_room(exchange)
-            return
-        first = endpoint_event(f"/messages?session_id={session.id}")
-        until = None if caller.expires is None else proof_until(caller, exchange.connection.now)
-        session.stream = EventStream(exchange, lambda _stream: self._sessions.end(session), first=first, until=until)
-        session.conversation.attach(session.stream)
-
-    def _old_post(self, exchange: HttpExchange, caller: Caller) -> Work | None:
-        head = exchange.head
-        owner = self._owner_elsewhere(exchange)
-        if owner:
-            return partial(self._pass_on, exchange, caller, owner)
-        session = self._sessions.find(_query(head.query).get("session_id", ""), caller, is_old=True)
-        if session is None or session.stream is None:
-            no_session(exchange)
-            return None
-        message = look_at(exchange)
-        if message is None:
-            return None
-        if len(session.open) >= _MOST_OPEN:
-            self._too_many(exchange)
-            return None
-        context = _context_of(head, caller)
-        exchange.reply(202, _ACCEPTED, fields=_PLAIN)
-        work = partial(session.conversation.handle, exchange.body, session.stream, context)
-        return partial(_within, exchange, session, work)
-
-    def _too_many(self, exchange: HttpExchange) -> None:
-        self._note_refusal(exchange, "too_many", status=429)
-        too_many(exchange)
-
-    def _is_ending(self, exchange: HttpExchange) -> bool:
-        """Whether no session begins here any more; then the request is refused."""
-        if self._is_draining:
-            exchange.refuse(503, INTERNAL_ERROR, _ENDING, fields=b"Retry-After: 1\r\n")
-        return self._is_draining
-
-    def _no_room(self, exchange: HttpExchange) -> None:
-        self._note_refusal(exchange, "sessions", status=503)
-        no_room(exchange)
-
-    def _metrics(self, exchange: HttpExchange, caller: Caller) -> Work | None:
+    def metrics(self, exchange: HttpExchange, caller: Caller) -> Work | None:
         """Show the figures: all of them to the user of this machine, and to agents that are named for it."""
         if self._replicas is not None and self._replicas.siblings:
             return partial(self._metrics_of_all, exchange, caller, self._replicas)
@@ -760,7 +425,7 @@ class HttpFront:
         """Say what all but foreign pages may know: that the gateway runs, and how one gets a token for it."""
         if is_foreign(exchange.head.fields):
             self._refuse(exchange, FOREIGN_PAGE)
-        elif exchange.head.path == _READY and (why := _ENDING if self._is_draining else self._gateway.problem):
+        elif exchange.head.path == _READY and (why := ENDING if self.endpoint.is_draining else self._gateway.problem):
             exchange.reply(503, msgspec.json.encode({"status": "not ready", "why": why}))
         elif exchange.head.path == _READY and self._gateway.is_spooling:
             exchange.reply(200, _SPOOLING)
@@ -770,48 +435,18 @@ class HttpFront:
             exchange.reply(200, self._resource.document, fields=CACHED)
 
 
-async def _within(exchange: HttpExchange, session: HttpSession, work: Work) -> None:
-    """Do what belongs to a session; until it is done, the session does not rest."""
-    session.open.add(exchange)
-    try:
-        await work()
-    finally:
-        session.open.discard(exchange)
-        session.rests_since = exchange.connection.now
-
-
-def _context_of(head: RequestHead, caller: Caller) -> MessageContext:
-    context = head.unclaimed_context if caller.identity == "verified" else head.context
-    return context if caller.scopes is None else MessageContext(context.headers, caller.scopes)
-
-
-def _session_field(session: HttpSession) -> bytes:
-    return b"Mcp-Session-Id: %b\r\n" % session.id.encode()
-
-
-def _stream_ended(session: HttpSession, stream: EventStream) -> None:
-    if session.stream is stream:
-        session.stream = None
-        session.rests_since = stream.now
-
-
-def _query(text: str) -> dict[str, str]:
-    """Return the parameters of a query as they are written; ours need no escapes. Of two the last counts."""
-    return {name: value for name, _mark, value in (pair.partition("=") for pair in text.split("&"))}
-
-
 _ENDPOINT: Mapping[str, Serve] = {
-    "POST": HttpFront._post,  # noqa: SLF001 -- the table belongs to the class
-    "GET": HttpFront._listen,  # noqa: SLF001
-    "DELETE": HttpFront._delete,  # noqa: SLF001
+    "POST": lambda front, exchange, caller: front.endpoint.post(exchange, caller),
+    "GET": lambda front, exchange, caller: front.endpoint.listen(exchange, caller),
+    "DELETE": lambda front, exchange, caller: front.endpoint.delete(exchange, caller),
 }
-_OPEN: Mapping[str, Serve] = {"GET": HttpFront._metrics}  # noqa: SLF001 -- it is never called: `_serve_open` answers
+_OPEN: Mapping[str, Serve] = {"GET": HttpFront.metrics}  # it is never called: `_serve_open` answers
 ROUTES: Mapping[str, Mapping[str, Serve]] = {
     "/mcp": _ENDPOINT,
     "/mcp/": _ENDPOINT,
-    "/sse": {"GET": HttpFront._old_listen},  # noqa: SLF001
-    _OLD_MESSAGES: {"POST": HttpFront._old_post},  # noqa: SLF001
+    "/sse": {"GET": lambda front, exchange, caller: front.endpoint.old_listen(exchange, caller)},
+    OLD_MESSAGES: {"POST": lambda front, exchange, caller: front.endpoint.old_post(exchange, caller)},
     _HEALTH: _OPEN,
     _READY: _OPEN,
-    _METRICS: {"GET": HttpFront._metrics},  # noqa: SLF001
+    _METRICS: {"GET": HttpFront.metrics},
 }

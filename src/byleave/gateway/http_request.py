@@ -2,7 +2,7 @@
 
 `net.http_server_exchange` refuses heads that two programs could read differently. `read_mcp_head` adds the media types
 that the client sends and accepts, and the fields of MCP. `look_at` reads the method and the id of the message in the
-body, by which `http_front` chooses a session; the session reads the whole message strictly.
+body, by which `http_endpoint` chooses a session; the session reads the whole message strictly.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """What the two ends of the gateway promise: fronts that clients reach us by, links by which we reach servers.
 
+And what the front for HTTP needs of the gateway and of its settings.
+
 Everything that passes is one JSON-RPC message as bytes, without a line end. Fronts and links move messages; what they
 mean is the conversation's business.
 """
@@ -14,8 +16,13 @@ from byleave.errors import ByleaveError
 from byleave.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Protocol
+
+    from byleave.gateway.http_trust import Network
+    from byleave.gateway.jwt_reader import Settings as JwtSettings
+    from byleave.gateway.metrics import Metrics
+    from byleave.gateway.token_claims import AgentRule
 
     Headers = tuple[tuple[str, str], ...]
 
@@ -80,6 +87,80 @@ if TYPE_CHECKING:
 
         async def close(self) -> None:
             """End the session, and what was opened for it."""
+
+    class ServedGateway(Protocol):
+        """What the front for HTTP needs of the gateway."""
+
+        def converse(self, caller: Caller) -> Conversation:
+            """Begin a session of a revision with a handshake."""
+
+        def stateless(self, caller: Caller) -> Conversation:
+            """Return the lasting conversation of this principal, for revisions without sessions."""
+
+        @property
+        def metrics(self) -> Metrics: ...
+
+        @property
+        def problem(self) -> str:
+            """Why calls cannot be served now; empty while they can."""
+
+        def token_used(self, digest: bytes, /) -> None:
+            """Note that a token of ours was used, by its hash."""
+
+        @property
+        def is_spooling(self) -> bool:
+            """Whether records wait on this machine for the store."""
+
+        def metrics_text(self) -> str:
+            """Return the counts in the format of Prometheus."""
+
+        def metrics_text_for(self, agent: str | None) -> str:
+            """Return those that concern one agent alone."""
+
+        def refused(self, why: str, peer: str = "", *, status: int) -> str:
+            """Count, record and trace a request that was refused before the policy was asked; return its trace."""
+
+    class FrontSettings(Protocol):
+        """`[gateway]`, compiled, as far as it concerns the front for HTTP."""
+
+        @property
+        def require_identity(self) -> bool: ...
+        @property
+        def max_body(self) -> int: ...
+        @property
+        def max_sessions(self) -> int: ...
+        @property
+        def max_sessions_per_caller(self) -> int: ...
+        @property
+        def max_connections(self) -> int: ...
+        @property
+        def max_connections_per_caller(self) -> int: ...
+        @property
+        def max_connections_per_peer(self) -> int: ...
+        @property
+        def trusted_proxies(self) -> tuple[Network, ...]: ...
+        @property
+        def proxy_header(self) -> str: ...
+        @property
+        def metrics_agents(self) -> tuple[str, ...]: ...
+        @property
+        def public_url(self) -> str | None: ...
+        @property
+        def jwt(self) -> JwtSettings | None: ...
+        @property
+        def issuers(self) -> Sequence[JwtSettings]: ...
+        @property
+        def identities(self) -> Sequence[AgentRule]: ...
+        @property
+        def scopes(self) -> Sequence[NeededScope]: ...
+
+    class NeededScope(Protocol):
+        """One of `[gateway.scopes]`, compiled."""
+
+        @property
+        def scope(self) -> str: ...
+        @property
+        def all(self) -> bool: ...
 
 
 _NOTHING: Mapping[str, str] = {}
