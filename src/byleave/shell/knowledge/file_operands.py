@@ -247,6 +247,24 @@ class NamedFiles:
         names = self._entry.get(key, ())
         return "*" in names or any(self._is_given(name, letters=key == "tree") for name in names)
 
+    def surely(self, key: str) -> bool:
+        """Whether one of the options that the entry lists under `key` holds: nothing takes it back."""
+        return self.hold(*self._entry.get(key, ()))
+
+    def hold(self, *options: str) -> bool:
+        """Whether one of these options is given for sure, and nothing takes one of them back."""
+        plain = [name for name in options if "=" not in name]
+        if _taken_back(plain, self._command.words):
+            return False
+        if any(_is_sure(item, plain) for item in self._scan.given):
+            return True
+        for name in options:
+            option, equals, start = name.partition("=")
+            values = self.value(option) if equals else []
+            if values and all((value or "").startswith(start) for value in values):
+                return True
+        return False
+
     def _is_given(self, name: str, *, letters: bool) -> bool:
         if letters and len(name) == 2:  # wherever it stands: a table may take the letters behind it for a value
             clusters = [word.text for word in self._command.words[1:] if word.text is not None]
@@ -264,13 +282,15 @@ class NamedFiles:
         if self.has("instead") and len(roles) > 1:
             roles = roles[1:]
         silent = ("only" in entry and not self.has("only")) or (
-            "quiet" in entry and self.has("quiet") and not self.has("loud")
+            "quiet" in entry and self.surely("quiet") and not self.has("loud")
         )
         verbs = entry.get("verbs", ())
         first = [word.text for word in self._command.words[1:4]]
-        if silent:
-            return
         words = self._words if words is None else words
+        if silent and not self._scan.unknown:
+            return
+        if silent:  # a word known only at run time may be an option that takes it back
+            words = [word for word in words if word.text is not None]
         if verbs and None not in first[:2] and not any(text in verbs for text in first):
             for word in words:
                 yield from self.role(word, "other")
@@ -278,7 +298,7 @@ class NamedFiles:
         walks = self.has("tree")
         if words and verbs and words[0].text in verbs:
             words = words[1:]
-        if entry.get("read_only") and self.has("read_only"):
+        if entry.get("read_only") and self.surely("read_only"):
             roles = ("read",)
         if entry.get("read_and_write") and self.has("read_and_write"):
             roles = (*roles[:-1], "edit")
@@ -449,17 +469,50 @@ def names_given(names: NamedFiles, *options: str) -> bool:
 
 
 def is_given(name: str, given: Sequence[GivenOption], words: Sequence[Word]) -> bool:
+    """Whether an option may be given, in any spelling."""
     for item in given:
-        if item.name == name:
+        if item.name == name or item.name.startswith(f"{name}="):
             return True
-        if not item.known and item.name.startswith("-") and not item.name.startswith("--"):
-            if not name.startswith("--") and name[1:] in item.name[1:]:
+        if item.known:
+            if item.table is not None and item.table.canonical.get(name) == item.name:
                 return True
-        elif not item.known and len(item.name) > 2 and name.startswith(item.name):
+        elif item.name[:2] != "--" != name[:2] and name[1:] in item.name[1:]:
             return True
-    return any(word.text == name for word in words[1:]) or any(
-        item.name.startswith(f"{name}=") or (item.known and item.name == name) for item in given
-    )
+    return any(_may_spell(word.text or "", name) for word in words[1:])
+
+
+def _may_spell(text: str, name: str) -> bool:
+    """Whether a word is an option, or an abbreviation of its long name."""
+    return text == name or (text[:2] == "--" and len(text) > 2 and name.startswith(text.partition("=")[0]))
+
+
+_YES = (None, "true", "yes", "1")
+
+
+def _is_sure(item: GivenOption, names: Sequence[str]) -> bool:
+    """Whether an option is one of these, has no value that switches it off, and is no abbreviation of another one."""
+    if item.known:
+        canonical = {name if item.table is None else item.table.canonical.get(name, name) for name in names}
+        return item.sure and item.name in canonical and text_of(item.value) in _YES
+    if item.name in names:
+        return text_of(item.value) in _YES
+    letters = item.name[1:]
+    return item.name[:2] != "--" and letters.isalpha() and any(len(name) == 2 and name[1] in letters for name in names)
+
+
+def _taken_back(names: Sequence[str], words: Sequence[Word]) -> bool:
+    """Whether a word switches one of these options off: `--no-dry-run`, `--dry-run=false`, `--dry-run false`."""
+    texts = [word.text or "" for word in words[1:]]
+    for number, text in enumerate(texts):
+        option, equals, value = text.partition("=")
+        for name in names:
+            if option[:4] == "--no" and len(option) > 4 and f"--no-{name.lstrip('-')}".startswith(option):
+                return True
+            if equals and value not in _YES and _may_spell(option, name):
+                return True
+            if text == name and texts[number + 1 : number + 2] == ["false"]:
+                return True
+    return False
 
 
 def text_of(value: Word | str | None) -> str | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def git_patch(names: NamedFiles) -> Iterator[PossibleFile]:
     """`git apply PATCH`: what is changed stands in the patch."""
     yield from names.operands()
-    if not names_given(names, "--check", "--stat", "--numstat", "--summary"):
+    if names_given(names, "--apply") or not names.hold("--check", "--stat", "--numstat", "--summary"):
         yield PossibleFile(".", WRITE, tree=True)
 
 
@@ -30,7 +30,7 @@ def repository(names: NamedFiles) -> Iterator[PossibleFile]:
 def checkout(names: NamedFiles) -> Iterator[PossibleFile]:
     """`git checkout REVISION -- FILES`: without `--`, a word is a file only if there is one of that name."""
     words = [word.text for word in names.command.words]
-    if names_given(names, "-b", "-B", "--orphan"):
+    if names.value("-b", "-B", "--orphan"):
         return
     if "--" in words:
         end = words.index("--")
@@ -75,7 +75,7 @@ def git_config(names: NamedFiles) -> Iterator[PossibleFile]:
     modes = ("get", "list", "set", "unset", "edit", "rename-section", "remove-section")
     words = [word for word in names.words if word.text not in modes]
     first = names.words[0].text if names.words else None
-    if names_given(names, *reading) or first in ("get", "list") or names.value("-f", "--file"):
+    if names.hold(*reading) or first in ("get", "list") or names.value("-f", "--file"):
         return
     changing = ("--unset", "--unset-all", "--add", "--replace-all", "-e", "--edit")
     sections = ("--rename-section", "--remove-section")

@@ -293,7 +293,7 @@ def _editor(names: NamedFiles) -> Iterator[PossibleFile]:
 def _unpacked(names: NamedFiles) -> Iterator[PossibleFile]:
     """`gzip FILE` makes FILE.gz, `gzip -d FILE.gz` makes FILE, and deletes the other."""
     yield from names.operands()
-    if names.has("read_only"):
+    if names.surely("read_only"):
         return
     for word in names.words:
         stem, dot, ending = (word.text or "").rpartition(".")

@@ -81,7 +81,7 @@ _BIOME: Entry = {
 }
 _TERRAFORM: Entry = {
     **_entry("other", options={"read": ["-var-file"], "write": ["-out", "-state-out"], "edit": ["-state"]}),
-    "sub": {"fmt": _formatter(".tf .tfvars .hcl", dry="-check -diff", here=True)},
+    "sub": {"fmt": _formatter(".tf .tfvars .hcl", dry="-check -write=false", here=True)},
 }
 
 _FORMATTERS: dict[str, Entry] = {
@@ -131,7 +131,7 @@ _FORMATTERS: dict[str, Entry] = {
     "mdformat": _formatter(".md", dry="--check"),
     "gofmt": _formatter(".go", "-w", data="-r"),
     **dict.fromkeys(["goimports", "gofumpt", "golines"], _formatter(".go", "-w", data="-r")),
-    "rustfmt": _formatter(".rs", dry="--check --emit"),
+    "rustfmt": _formatter(".rs", dry="--check --emit=stdout --emit=checkstyle --emit=json"),
     "clang-format": _formatter(f"{_C} {_TOOL_SCRIPT} .json", "-i"),
     "google-java-format": _formatter(".java", "-i", "-r", "--replace"),
     "ktlint": _formatter(".kt .kts", "-F", "--format", here=True),

@@ -133,8 +133,9 @@ def packs(names: NamedFiles) -> Iterator[PossibleFile]:
     """`npm publish` and `npm pack` take in the whole directory of the package."""
     yield from loose(names.command, BUILT_IN)
     texts = [word.text or "" for word in names.command.words[1:] if (word.text or "-")[:1] != "-"]
-    if texts[:1] and texts[0] in _PUBLISHING and not names_given(names, "--dry-run"):
-        yield from [PossibleFile(text, READ, tree=True) for text in texts[1:2] or ["."]]
+    if texts[:1] and texts[0] in _PUBLISHING and not names.hold("--dry-run"):
+        places = [text for text in texts[1:] if text not in ("true", "false")]  # values of switches
+        yield from [PossibleFile(text, READ, tree=True) for text in places[:1] or ["."]]
 
 
 def python_archive(names: NamedFiles) -> Iterator[PossibleFile]:
