@@ -374,8 +374,6 @@ def subcommand(command: Command, programs: ProgramTables = BUILT_IN) -> str | No
     """
     found = scan(command, programs)
     if found.table is None or not found.table.known_subcommands:
-        if found.subcommand is not None:
-            return found.subcommand
         return command.words[found.operands[0]].text if found.operands and not _before(found) else None
     return found.subcommand
 
