@@ -4,6 +4,8 @@ import pytest
 
 from byleave.shell.reader import read_command
 from byleave.shell.syntax.cursor import BASH, ZSH
+from byleave.shell.syntax.tree import Piece
+from byleave.shell.word_expansion import expanded
 
 REFUSED = [
     ("a <<E 'b\nc'\nE", BASH, "a here-document is announced on a line that ends inside a word"),
@@ -42,3 +44,10 @@ def test_what_is_read_lists_its_commands(text: str, argv: list[list[str]]) -> No
     reading = read_command(text, dialect=BASH)
     assert reading.problem is None
     assert [[word.text for word in command.words] for command in reading.commands] == argv
+
+
+@pytest.mark.parametrize("kind", ["home", "here"])
+def test_a_word_below_a_directory_that_is_not_known_is_not_known(kind: str) -> None:
+    form = (Piece(kind, ""), Piece("literal", "/x"))
+    assert expanded(form, None, None) is None
+    assert [word.text for word in expanded(form, "/home/me", "/home/me") or ()] == ["/home/me/x"]
