@@ -69,14 +69,14 @@ def _alternatives(text: str) -> tuple[str, ...] | None:
     """Return the patterns in a text: braces written out, and what blanks or commas may separate; None if unclear."""
     if any(mark in text for mark in _UNCLEAR):
         return None
-    found = _without_braces(text)
+    found = without_braces(text)
     if found is None:
         return None
     parts = [part for each in found for part in (each, *each.replace(",", " ").split())]
     return tuple(dict.fromkeys(part for part in parts if part.strip("/ "))) or None
 
 
-def _without_braces(text: str) -> list[str] | None:
+def without_braces(text: str) -> list[str] | None:
     """Return a text with every `{a,b}` written out, the inner ones first; None if that is too much or unclear."""
     found = [text]
     while any("{" in each or "}" in each for each in found):

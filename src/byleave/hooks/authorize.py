@@ -39,10 +39,12 @@ from byleave.hooks.agents import (
     CODEX,
     DELETE,
     EDIT,
+    GEMINI,
     KINDS,
     OPENCODE,
     OTHER,
     QUESTION,
+    QWEN,
     READ,
     SEARCH,
     THINK,
@@ -58,7 +60,7 @@ from byleave.policy.layers import LOCAL, PROJECT
 from byleave.policy.load import Workspace
 from byleave.record import Record
 from byleave.text import quoted, shown
-from byleave.translate.call import ToolCall, Translation, Where, as_own_question
+from byleave.translate.call import FETCHES_PROMPT, KNOWS_TYPES, ToolCall, Translation, Where, as_own_question
 from byleave.translate.shell_text import shell_of_agent
 from byleave.translate.translate import translate
 from byleave.user_files import digest, make_private_directory, read_private, write_private
@@ -131,6 +133,11 @@ def _write(path: str, changes: dict[str, str]) -> None:
 TIME_LIMIT = 10.0  # seconds that a hook takes at most, apart from waiting; what is written into settings is more
 _FILE_TOOLS = (READ, EDIT, DELETE, SEARCH)
 _MCP = "mcp__"
+_NAME_SERVERS = (CLAUDE_CODE, CODEX, QWEN)  # in the names of tools: `mcp__SERVER__TOOL`
+_WAYS: Mapping[tuple[str, str], frozenset[str]] = {
+    (CLAUDE_CODE, "Grep"): frozenset([KNOWS_TYPES]),
+    (GEMINI, "web_fetch"): frozenset([FETCHES_PROMPT]),
+}
 
 
 class HookEvaluation(Record):
@@ -267,10 +274,14 @@ def _meaning(agent: str, tool_call: HookToolCall, root: str, shell: str | None) 
         # What is mere bookkeeping does what its name says, whatever its words are about.
         raw = None if kind == THINK else tool_call.raw
         call = ToolCall(
-            kind=None if kind == OTHER else kind, raw=raw, tool=tool_call.tool, takes_directory=agent != CLAUDE_CODE
+            kind=None if kind == OTHER else kind,
+            raw=raw,
+            tool=tool_call.tool,
+            takes_directory=agent != CLAUDE_CODE,
+            ways=_WAYS.get((agent, tool_call.tool), frozenset()),
         )
         meant = translate(call, Where(root, tool_call.cwd, os.path.exists, shell))
-        if kind is None and not tool_call.tool.startswith(_MCP):
+        if kind is None and not (agent in _NAME_SERVERS and tool_call.tool.startswith(_MCP)):
             meant = _unclear(meant, f"byleave does not know what the tool {quoted(tool_call.tool)} does")
     return _unclear(meant, tool_call.problem) if tool_call.problem else meant
 

@@ -62,7 +62,6 @@ BEFORE_READ, BEFORE_TAB_READ = "beforeReadFile", "beforeTabFileRead"
 COPILOT_BEFORE = "preToolUse"
 _SESSION_NAMES = ("session_id", "conversation_id", "sessionId", "taskId")
 _SERVER_NAMES = ("mcp_server_name", "server_name", "server")
-_LEAVES_SANDBOX = "dangerouslyDisableSandbox"
 _CURSOR_MCP = "MCP:"
 _CURSOR_OWN = (BEFORE_SHELL, BEFORE_MCP, BEFORE_READ)
 _CURSOR_TWICE = ("Shell", "Read")  # tools that have an event of their own besides that of all tools
@@ -139,7 +138,7 @@ def read_tool_call(agent: str, tree: Tree, around: HookContext) -> HookToolCall 
 
 def _claude_code(tree: Tree, around: HookContext) -> HookToolCall:
     cwd = directory_of(tree.get("cwd"))
-    tool_call = HookToolCall(
+    return HookToolCall(
         "PreToolUse",
         _text(tree, "tool_name"),
         _object(tree, "tool_input"),
@@ -148,9 +147,6 @@ def _claude_code(tree: Tree, around: HookContext) -> HookToolCall:
         _name(tree.get("tool_use_id")),
         can_ask=tree.get("permission_mode") not in UNASKED,
     )
-    if tool_call.raw.get(_LEAVES_SANDBOX):
-        return _with(tool_call, problem="it would leave the agent's own sandbox, of which rules say nothing")
-    return tool_call
 
 
 def _codex(tree: Tree, around: HookContext) -> HookToolCall:

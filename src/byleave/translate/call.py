@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from byleave.core.action import Action
 
 
+# Ways of single tools, where others ignore what these read.
+FETCHES_PROMPT = "fetches what its prompt names"
+KNOWS_TYPES = "searches files of a type, as ripgrep knows it"
+
+
 class ToolCall(Record):
     """A tool call as its agent describes it: nothing here is checked, and everything may be missing.
 
     `kind` is one of ACP's kinds (read, edit, delete, move, search, execute, fetch, think, switch_mode, other), or what
     a table of byleave says about a known tool. `raw` is the structured input; None where it is not known. `content` and
     `locations` have ACP's shapes. `tool` is the agent's own name for its tool, where it gave one. `kinds` are other
-    kinds the same call was given before.
+    kinds the same call was given before. `ways` says what this tool is known to do, beside what all of its kind do.
     """
 
     kind: str | None = None
@@ -35,6 +40,7 @@ class ToolCall(Record):
     tool: str | None = None
     kinds: tuple[str, ...] = ()
     takes_directory: bool = True
+    ways: frozenset[str] = frozenset()
 
 
 class Where(Record):

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from byleave.core.action import SearchAction, UrlAction
+from byleave.translate.call import FETCHES_PROMPT, KNOWS_TYPES
 from byleave.translate.files_named import BEGIN, END, UnreadablePatchError, read_patch
+from byleave.translate.name_patterns import FILE_TYPES, PATTERN_MARKS, beginning, may_lead_out
 from byleave.translate.names import (
     FILE_SEARCH_TOOLS,
     LIST_TOOLS,
@@ -23,6 +25,7 @@ from byleave.translate.names import (
 )
 from byleave.translate.parsed_input import DELETE, EDIT, InputText
 from byleave.translate.paths import plain_text
+from byleave.translate.prompt_addresses import read_prompts
 from byleave.translate.shell_text import shell_of, texts_of
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 MOST_COMMANDS = 16  # names for one command, each with another
 _PATCHES = ("apply_patch", "applypatch")
+_REWRITTEN = frozenset("$`\\\"'")  # what a shell takes out of a text, unless all of it is quoted
 _BLANKS_AND_MARKS = frozenset(" \t\n;&|<>()$`\\\"'*?[]{}~#!")
 
 
@@ -130,12 +134,15 @@ def _run(context: TranslationContext, text: str, source: str, shell: str | None)
     if not before.lstrip().startswith(_PATCHES):
         context.result.doubt("its command holds a patch, and does other things besides")
     try:
-        context.change(read_patch(f"{BEGIN}{rest.rpartition(END)[0]}{END}", source))
+        changes = read_patch(f"{BEGIN}{rest.rpartition(END)[0]}{END}", source)
     except UnreadablePatchError:
         context.result.doubt("its command holds a patch that cannot be read")
+        return
+    if any(not _REWRITTEN.isdisjoint(change.path + change.to) for change in changes):
+        context.result.doubt("its command holds a patch whose names a shell may read in another way")
+    context.change(changes)
 
 
-_PATTERN_MARKS = frozenset("*?[{")
 _LOOKED_FOR = ("pattern", "patterns")
 
 
@@ -185,6 +192,15 @@ def _globs(context: TranslationContext, *, starts_elsewhere: bool) -> Iterator[s
             continue
         text = plain_text(entry.text)
         yield text if by_name or not starts_elsewhere else _from_anywhere(text)
+    if KNOWS_TYPES in context.call.ways and all(entry.name in _LOOKED_FOR for entry in context.parsed.patterns):
+        yield FILE_TYPES.get(_type_of(context))
+
+
+def _type_of(context: TranslationContext) -> str:
+    """Return the type of files that a search is for, "" if it names none or several."""
+    raw = context.call.raw if hasattr(context.call.raw, "items") else None
+    given = [value for key, value in (raw or {}).items() if isinstance(key, str) and bare(key) == "type"]
+    return given[0] if len(given) == 1 and isinstance(given[0], str) else ""
 
 
 def _from_anywhere(glob: str) -> str | None:
@@ -206,19 +222,21 @@ def _names_files(context: TranslationContext, entry: InputText) -> bool:
 
 def _starts_of_patterns(context: TranslationContext, starts: list[InputText]) -> Iterator[tuple[InputText, str | None]]:
     """Yield where patterns for names begin that lead out of where the search starts, each with the rest of it."""
+    by_name = _is_one_of(context, FILE_SEARCH_TOOLS)
     for entry in context.parsed.patterns:
         if not _names_files(context, entry):
             continue
-        names = entry.text.split("/")
-        marked = next((at for at, name in enumerate(names) if not _PATTERN_MARKS.isdisjoint(name)), len(names))
-        if ".." in names[marked:] or "{/" in entry.text or ",/" in entry.text or "{~" in entry.text:
+        if may_lead_out(entry.text, surely_names=by_name or entry.name not in _LOOKED_FOR):
             context.result.doubt("a pattern may lead out of the directory that is searched")
-        beginning, rest = "/".join(names[:marked]), plain_text("/".join(names[marked:])) or None
-        if entry.text.startswith(("/", "~")):
-            yield InputText(beginning or "/", entry.source), rest
-        elif ".." in names[:marked]:
-            for start in starts:
-                yield InputText(f"{start.text}/{beginning}", entry.source, anywhere=start.anywhere), rest
+        found = beginning(entry.text)
+        if found is None:
+            continue
+        place, rest = found
+        if not place or place.startswith(("/", "~")):
+            yield InputText(place or "/", entry.source), rest
+            continue
+        for start in starts:
+            yield InputText(f"{start.text}/{place}", entry.source, anywhere=start.anywhere), rest
 
 
 def search_trees(context: TranslationContext, paths: list[InputText]) -> None:
@@ -232,7 +250,7 @@ def search_trees(context: TranslationContext, paths: list[InputText]) -> None:
 def doubt_patterns(context: TranslationContext, paths: list[InputText]) -> None:
     """A path that is a pattern is many files to some. Brackets are in names of files that are there, too."""
     for entry in paths:
-        if _PATTERN_MARKS.isdisjoint(entry.text):
+        if PATTERN_MARKS.isdisjoint(entry.text):
             continue
         places, _ = context.places.read(entry.text, anywhere=entry.anywhere)
         there = all(place.absolute is not None and context.places.is_there(place.absolute) for place in places)
@@ -331,6 +349,8 @@ def _move_each(context: TranslationContext, origins: list[InputText], targets: l
 
 def reach_urls(context: TranslationContext) -> None:
     """Reach every URL that the input names."""
+    if FETCHES_PROMPT in context.call.ways:
+        read_prompts(context.parsed, context.call.raw if hasattr(context.call.raw, "items") else None)
     if not context.parsed.urls:
         context.result.doubt("it does not say what it fetches")
     add_urls(context)

@@ -182,6 +182,11 @@ def _rights(parsed: ParsedInput, value: Any, key: InputText) -> None:
         parsed.doubts_of_running.append(f"{key.source} runs it as another user")
 
 
+def _unheld(parsed: ParsedInput, value: Any, _key: InputText) -> None:
+    if value is not False and value != "use_default":
+        parsed.doubts_of_running.append("it would leave the agent's own sandbox, of which rules say nothing")
+
+
 def _headers(parsed: ParsedInput, value: Any, key: InputText) -> None:
     """A header can send a request elsewhere than its address says."""
     given = list(value) if isinstance(value, dict) else [str(each) for each in value] if isinstance(value, list) else []
@@ -279,6 +284,7 @@ READERS: Mapping[str | None, Reader] = {
     names.TARGET: _end(lambda parsed: parsed.targets),
     names.RIGHTS: _rights,
     names.HEADERS: _headers,
+    names.UNHELD: _unheld,
     names.GRANT: _grant,
     names.VERB: _verb,
     names.SUMMARY: _summary,

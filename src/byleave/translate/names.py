@@ -16,6 +16,7 @@ URL, METHOD, BODY, QUERY, PATTERN = "url", "method", "body", "query", "pattern"
 ENV, SHELL, STDIN, INPUT, CODE, SCRIPT = "env", "shell", "stdin", "input", "code", "script"
 PATCH, DIFF, ORIGIN, TARGET, GRANT, WRAPPER = "patch", "diff", "origin", "target", "grant", "wrapper"
 EDITS, VERB, SUMMARY, PROSE, RIGHTS, HEADERS = "edits", "verb", "summary", "prose", "rights", "headers"
+UNHELD = "unheld"
 
 _SPELLINGS: Mapping[str, str] = {
     COMMAND: "command cmd command_line cmd_line shell_command bash_command command_string program argv",
@@ -37,6 +38,9 @@ _SPELLINGS: Mapping[str, str] = {
     SHELL: "shell interpreter executable language lang",
     RIGHTS: "run_as run_as_root as_root as_user sudo privileged",
     HEADERS: "headers",
+    # Each of these takes the agent's own sandbox off, or makes it wider.
+    UNHELD: "dangerously_disable_sandbox with_escalated_permissions additional_permissions required_permissions "
+    "sandbox_permissions",
     STDIN: "stdin chars is_input stdin_data",
     INPUT: "input",
     CODE: "code",

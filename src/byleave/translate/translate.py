@@ -61,6 +61,8 @@ def translate(call: ToolCall, where: Where) -> Translation:
         context.result.note("kind", "kind" if call.kind in kinds else "earlier kinds")
     if served is not None:
         _call_server(context, *served)
+    elif isinstance(call.tool, str) and call.tool.startswith(_MCP):
+        context.result.doubt("its name is half of the name of a server's tool")
     if only_served:
         context.change(parsed.changes)
     else:
@@ -206,7 +208,7 @@ def _do_other(context: TranslationContext) -> None:
     """Add a call of which at best the name is known."""
     name = own_name(context.call)
     context.add_other(name)
-    if name == OTHER or name.startswith(_MCP):
+    if name == OTHER:
         context.result.doubt("it does not say what it does")
     else:
         context.result.note("tool", "tool")
