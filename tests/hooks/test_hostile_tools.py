@@ -210,3 +210,80 @@ def test_a_search_of_a_type_of_files_reads_no_others(given: dict[str, Any], expe
 def test_an_agent_that_knows_no_types_searches_all_files(scene: HookScene) -> None:
     (scene.root / ".env").write_text("X")
     assert answer(scene, "gemini", "grep_search", {"pattern": "x", "type": "py"}) == "ask"
+
+
+CLINE: list[tuple[str, dict[str, Any], str]] = [
+    ("run_commands", {"commands": ["touch a"]}, "allow"),
+    ("run_commands", {"commands": ["touch a"], "command": "rm -rf x"}, "deny"),
+    ("run_commands", {"commands": ["rm -rf x"], "command": "touch a"}, "deny"),
+    ("fetch_web_content", {"requests": [{"url": "https://good.example/", "prompt": "https://evil.example"}]}, "allow"),
+    ("fetch_web_content", {"requests": [{"url": "https://good.example/"}, {"url": "https://evil.example"}]}, "deny"),
+    ("fetch_web_content", {"requests": [{"url": "https://good.example/", "proxy": "x"}]}, "deny"),
+    ("fetch_web_content", {"requests": [{"url": "https://good.example/"}, "https://good.example/"]}, "deny"),
+    ("fetch_web_content", {"requests": [{"url": "https://good.example/"}], "urls": ["https://evil.example"]}, "deny"),
+    ("fetch_web_content", {"requests": []}, "deny"),
+]
+
+
+@pytest.mark.parametrize(("tool", "given", "expected"), CLINE)
+def test_all_that_an_input_of_clines_names_counts(
+    tool: str, given: dict[str, Any], expected: str, scene: HookScene
+) -> None:
+    assert answer(scene, "cline", tool, given) == expected
+
+
+INCLUDED: list[tuple[Any, str]] = [
+    (["src/*.py"], "allow"),
+    (["src/**/*.py", "docs/*.md"], "allow"),
+    (["src/old.txt"], "allow"),
+    (["src/[a].py"], "allow"),
+    (["src/.env"], "deny"),
+    (["**/.env"], "deny"),
+    (["src/*"], "ask"),
+    (["src"], "ask"),
+    ("**", "ask"),
+    (["../beside/*.py"], "ask"),
+    (["{..,src}/beside/*.py"], "ask"),
+    (["..\\beside\\*.py"], "ask"),
+    (["\\etc\\*.py"], "ask"),
+    (["/etc/*.py"], "ask"),
+    (["!*.py"], "ask"),
+    ([5], "ask"),
+]
+
+
+@pytest.mark.parametrize(("include", "expected"), INCLUDED)
+@pytest.mark.parametrize("agent", ["gemini", "qwen"])
+def test_patterns_of_files_to_read_are_decided_by_what_they_match(
+    agent: str, include: Any, expected: str, scene: HookScene
+) -> None:
+    (scene.root / "src" / ".env").write_text("X")
+    told = {"gemini": expected, "qwen": "allow" if expected == "allow" else "deny"}  # Qwen Code is asked nothing
+    assert answer(scene, agent, "read_many_files", {"include": include}) == told[agent]
+
+
+def test_a_directory_is_listed_where_the_agent_works_if_none_is_named(scene: HookScene) -> None:
+    assert answer(scene, "opencode", "list", {}) == "allow"
+    assert answer(scene, "opencode", "list", {"path": 5}) == "deny"
+    assert answer(scene, "opencode", "read", {}) == "deny"
+
+
+def test_lines_that_end_oddly_are_part_of_what_a_patch_writes(scene: HookScene) -> None:
+    for text, expected in (
+        ("+a\x0cb\u2028c", "allow"),
+        ("+a\x0c*** Delete File: src/old.txt", "deny"),
+        ("+a\r*** Delete File: src/old.txt", "deny"),
+        ("+a\n*** Add File: src/b\x0c.env", "deny"),
+        ("+a\n*** Add File: src/b\u2028.env", "deny"),
+    ):
+        given = {"command": patch("*** Add File: src/a", text)}
+        assert answer(scene, "codex", "apply_patch", given) == expected
+
+
+def test_the_reason_names_what_cannot_be_read(scene: HookScene) -> None:
+    for tool, given, reason in (
+        ("Write", {"file_path": 7}, "rawInput.file_path is no path"),
+        ("Bash", {"command": 7}, "rawInput.command is neither a text nor a list of texts"),
+        ("MultiEdit", {"patch": "*** Begin Patch"}, "rawInput.patch is a patch that cannot be read"),
+    ):
+        assert reason in scene.says("claude-code", claude(tool, given, scene.root))

@@ -269,10 +269,27 @@ def _cline(tree: Tree, _around: HookContext) -> HookToolCall:
     root = next((place for place in roots if directory_of(place)), None) if isinstance(roots, list) else None
     call = _object(tree, "tool_call")
     tool, raw = _text(call, "name"), _object(call, "input")
-    commands = raw.get("commands")
-    if tool == "run_commands" and isinstance(commands, list) and len(commands) == 1 and isinstance(commands[0], str):
-        raw = {**{name: raw[name] for name in raw if name != "commands"}, "command": commands[0]}
+    raw = _as_others_say_it(tool, raw)
     return HookToolCall("tool_call", tool, raw, root, root, _name(call.get("id")), can_ask=False)
+
+
+def _as_others_say_it(tool: str, raw: Tree) -> Tree:
+    """Return the input of a tool of Cline's with one command, or with addresses, as other agents name them."""
+    commands, requests = raw.get("commands"), raw.get("requests")
+    if tool == "run_commands" and isinstance(commands, list) and len(commands) == 1 and isinstance(commands[0], str):
+        return _renamed(raw, "commands", "command", commands[0])
+    if tool == "fetch_web_content" and isinstance(requests, list) and all(_asks_about_page(each) for each in requests):
+        return _renamed(raw, "requests", "urls", [each["url"] for each in requests])
+    return raw
+
+
+def _renamed(raw: Tree, old: str, new: str, value: Any) -> Tree:
+    """Return the input with one member under another name, unless it has that name as well."""
+    return raw if new in raw else {**{name: raw[name] for name in raw if name != old}, new: value}
+
+
+def _asks_about_page(request: Any) -> bool:
+    return isinstance(request, dict) and set(request) <= {"url", "prompt"} and isinstance(request.get("url"), str)
 
 
 # Where the name of an event is not in `hook_event_name`.

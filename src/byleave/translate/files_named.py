@@ -73,10 +73,15 @@ def read_patch(text: str, source: str) -> list[FileChange]:
     text = text.strip("\r\n\t ")
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     changes = _read_lines(lines, source)
-    others = text.splitlines()  # as those read it who know more ends of lines
-    if not changes or (others != lines and _read_lines(others, source) != changes):
+    if not changes or any(_hides_header(line) for line in lines):
         raise UnreadablePatchError
     return changes
+
+
+def _hides_header(line: str) -> bool:
+    """Whether those who know more ends of lines find a header in a line, or the end of one."""
+    pieces = line.splitlines()
+    return len(pieces) > 1 and any(piece.lstrip().startswith(_HEADERS) for piece in pieces)
 
 
 def _read_lines(lines: list[str], source: str) -> list[FileChange]:

@@ -6,7 +6,7 @@ A search has a start and patterns for names; a pattern can lead out of the direc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from byleave.core.action import SearchAction, UrlAction
 from byleave.translate.call import FETCHES_PROMPT, KNOWS_TYPES
@@ -196,10 +196,15 @@ def _globs(context: TranslationContext, *, starts_elsewhere: bool) -> Iterator[s
         yield FILE_TYPES.get(_type_of(context))
 
 
+def _given(context: TranslationContext) -> Mapping[Any, Any]:
+    """Return the structured input; nothing where it is no object."""
+    raw: Any = context.call.raw  # nothing of a call is checked
+    return raw if hasattr(raw, "items") else {}
+
+
 def _type_of(context: TranslationContext) -> str:
     """Return the type of files that a search is for, "" if it names none or several."""
-    raw = context.call.raw if hasattr(context.call.raw, "items") else None
-    given = [value for key, value in (raw or {}).items() if isinstance(key, str) and bare(key) == "type"]
+    given = [value for key, value in _given(context).items() if isinstance(key, str) and bare(key) == "type"]
     return given[0] if len(given) == 1 and isinstance(given[0], str) else ""
 
 
@@ -247,6 +252,25 @@ def search_trees(context: TranslationContext, paths: list[InputText]) -> None:
                 context.result.add(SearchAction(place.path))
 
 
+def read_matches(context: TranslationContext, entry: InputText) -> None:
+    """Add what a tool reads that takes a pattern for all files that it matches, from the working directory on."""
+    if may_lead_out(entry.text, surely_names=True) or entry.text.startswith("!"):
+        context.result.doubt("a pattern may lead out of the directory that is searched")
+    place, rest = beginning(entry.text) or ("", None)
+    start = InputText(place or ".", entry.source, anywhere=not place)
+    context.result.note("path", entry.source)
+    for found in context.places_of(start):
+        context.result.add(SearchAction(found.path, glob=rest or plain_text(entry.text)))
+
+
+def _is_there(context: TranslationContext, entry: InputText) -> bool:
+    """Whether a pattern is no more than the name of something, or has no marks of a pattern."""
+    if PATTERN_MARKS.isdisjoint(entry.text):
+        return True
+    places, _ = context.places.read(entry.text, anywhere=entry.anywhere)
+    return all(place.absolute is not None and context.places.is_there(place.absolute) for place in places)
+
+
 def doubt_patterns(context: TranslationContext, paths: list[InputText]) -> None:
     """A path that is a pattern is many files to some. Brackets are in names of files that are there, too."""
     for entry in paths:
@@ -266,13 +290,18 @@ THINK, SWITCH_MODE, OTHER = "think", "switch_mode", "other"
 def read_files(context: TranslationContext) -> None:
     """Read every path, and what patterns for names include."""
     parsed = context.parsed
-    patterns = [entry for entry in parsed.patterns if entry.name not in ("pattern", "patterns")]  # what is looked for
-    paths = [*parsed.paths, *parsed.directories, *parsed.locations, *patterns]
+    patterns = [entry for entry in parsed.patterns if entry.name not in _LOOKED_FOR]
+    several = [entry for entry in patterns if _is_one_of(context, TREE_TOOLS) and not _is_there(context, entry)]
+    paths = [*parsed.paths, *parsed.directories, *parsed.locations, *(one for one in patterns if one not in several)]
+    if not paths and hasattr(context.call.raw, "items") and _is_one_of(context, LIST_TOOLS):
+        paths = [InputText(".", "session", anywhere=True)]
     doubt_patterns(context, paths)
-    if not paths:
+    if not paths and not several:
         context.result.doubt("it does not say what it reads")
     context.do(READ, paths)
     search_trees(context, paths)
+    for entry in several:
+        read_matches(context, entry)
     context.result.doubt_all(parsed.doubts_of_searching)
 
 
@@ -350,7 +379,7 @@ def _move_each(context: TranslationContext, origins: list[InputText], targets: l
 def reach_urls(context: TranslationContext) -> None:
     """Reach every URL that the input names."""
     if FETCHES_PROMPT in context.call.ways:
-        read_prompts(context.parsed, context.call.raw if hasattr(context.call.raw, "items") else None)
+        read_prompts(context.parsed, _given(context))
     if not context.parsed.urls:
         context.result.doubt("it does not say what it fetches")
     add_urls(context)

@@ -50,8 +50,11 @@ def may_lead_out(text: str, *, surely_names: bool) -> bool:
     readings = [*written, *(each.replace("\\", "") for each in written if "\\" in each)]
     if surely_names:
         readings += [part for each in readings for part in each.replace(",", " ").split()]
-    climbs = any(".." in each.replace("\\", "/").split("/") for each in written if "\\" in each)
-    return climbs or any(_is_further_out(each, text) for each in readings)
+    swapped = [each.replace("\\", "/") for each in written if "\\" in each]
+    climbs = any(".." in each.split("/") for each in swapped)
+    if climbs or (surely_names and any(each.startswith("/") for each in swapped)):
+        return True
+    return any(_is_further_out(each, text) for each in readings)
 
 
 def _marked(names: list[str]) -> int:

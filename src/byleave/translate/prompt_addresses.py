@@ -24,9 +24,9 @@ _AROUND = "()[]<>{}\"'`*_.,;:!?"
 _SHORTEST_END = 2  # letters of the last part of a host's name
 
 
-def read_prompts(parsed: ParsedInput, raw: Mapping[Any, Any] | None) -> None:
+def read_prompts(parsed: ParsedInput, raw: Mapping[Any, Any]) -> None:
     """Take in the addresses that the prompts of an input name, and doubt what may be one."""
-    for key, value in (raw or {}).items():
+    for key, value in raw.items():
         if not isinstance(key, str) or bare(key) != _PROMPT or value is None:
             continue
         if not isinstance(value, str):

@@ -63,6 +63,7 @@ def translate(call: ToolCall, where: Where) -> Translation:
         _call_server(context, *served)
     elif isinstance(call.tool, str) and call.tool.startswith(_MCP):
         context.result.doubt("its name is half of the name of a server's tool")
+    context.result.doubt_all(parsed.doubts)  # what cannot be read explains more than what is missing then
     if only_served:
         context.change(parsed.changes)
     else:
