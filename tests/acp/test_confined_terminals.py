@@ -319,6 +319,17 @@ def test_a_call_with_a_ticket_is_decided_by_the_command_behind_it(talk: Confined
     assert (talk.to_client(), talk.to_agent()) == ([request], [])
 
 
+@pytest.mark.parametrize(
+    "more", [{"cmd": "rm x"}, {"cmd": "make"}, {"path": "src/x", "changes": {"src/x": {"delete": 1}}}]
+)
+def test_a_call_that_does_more_than_to_redeem_its_ticket_is_not_the_command_behind_it(
+    talk: Confined, more: dict[str, Any]
+) -> None:
+    raw = {"command": changed_by_hook(talk, "npm test"), **more}
+    talk.agent(talk.permission(1, kind="execute", rawInput=raw))
+    assert talk.to_agent() != [answer("yes")]
+
+
 def answer_no(id_: int) -> Any:
     class _No(dict[str, Any]):
         def __eq__(self, other: object) -> bool:

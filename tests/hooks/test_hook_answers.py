@@ -305,8 +305,8 @@ def test_what_cannot_be_understood_does_not_wait_for_an_approval(scene: HookScen
     assert scene.approvals.all() == []
 
 
-@pytest.mark.parametrize("mode", ["auto", "bypassPermissions"])
-def test_a_question_is_held_back_where_claude_code_might_not_ask_it(mode: str, scene: HookScene) -> None:
+@pytest.mark.parametrize("mode", ["auto", "bypassPermissions", "BYPASSPERMISSIONS", "unheard", "", 5, ["default"]])
+def test_a_question_is_held_back_where_claude_code_might_not_ask_it(mode: Any, scene: HookScene) -> None:
     def said(command: str) -> str:
         event = claude("Bash", {"command": command}, scene.root, permission_mode=mode)
         return decision_of(scene.says("claude-code", event))

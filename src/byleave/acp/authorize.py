@@ -158,6 +158,8 @@ class CallAuthorizer:
         ticket = self._tickets.get(ticket_id) or find(self._homes.workspace(root), ticket_id)
         if ticket is None or ticket.root != root or not _is_changed_call(command.command, ticket, self._homes):
             return meant, placed
+        if any(getattr(each, "command", None) != command.command for each in meant.actions):
+            return meant, placed  # the call does more than to redeem it
         if len(self._tickets) < _MOST_TICKETS:
             self._tickets[ticket_id] = ticket
         action = command.replace(command=ticket.text, cwd=ticket.cwd, shell=ticket.shell)

@@ -65,9 +65,9 @@ _SERVER_NAMES = ("mcp_server_name", "server_name", "server")
 _CURSOR_MCP = "MCP:"
 _CURSOR_OWN = (BEFORE_SHELL, BEFORE_MCP, BEFORE_READ)
 _CURSOR_TWICE = ("Shell", "Read")  # tools that have an event of their own besides that of all tools
-# Modes of Claude Code in which a question may never reach its user: in one a classifier answers in their place, in the
-# other some versions take it for a yes (2.0.0 does).
-UNASKED = ("auto", "bypassPermissions")
+# Modes of Claude Code in which a question reaches its user, or is refused. In `auto` a classifier answers in their
+# place, in `bypassPermissions` some versions take it for a yes (2.0.0 does). A mode that is not here may do either.
+_ASKING = ("default", "manual", "acceptEdits", "plan", "dontAsk", "delegate")
 
 
 OUTCOME = "outcome"
@@ -115,6 +115,12 @@ class HookToolCall(Record):
     session: str = ""  # the agent's own name of it
 
 
+def asks_its_user(tree: Tree) -> bool:
+    """Whether the mode that an event names lets a question reach the user; versions that name none do."""
+    mode = tree.get("permission_mode")
+    return mode is None or (isinstance(mode, str) and mode in _ASKING)
+
+
 def event_name(agent: str, tree: Tree) -> str:
     """Return which of the agent's events this is."""
     return _text(tree, "hook_event_name") if agent not in _EVENT_NAMES else _EVENT_NAMES[agent](tree)
@@ -145,7 +151,7 @@ def _claude_code(tree: Tree, around: HookContext) -> HookToolCall:
         cwd,
         directory_of(around.variables.get("CLAUDE_PROJECT_DIR")) or cwd,  # set by Claude Code, above all settings
         _name(tree.get("tool_use_id")),
-        can_ask=tree.get("permission_mode") not in UNASKED,
+        can_ask=asks_its_user(tree),
     )
 
 

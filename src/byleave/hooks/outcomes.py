@@ -25,7 +25,7 @@ from byleave.hooks import unredeemed
 from byleave.hooks.agent_process import find_agent
 from byleave.hooks.agents import CLAUDE_CODE
 from byleave.hooks.confining import SHELL_TOOLS
-from byleave.hooks.event_reader import UNASKED, read_object, session_of
+from byleave.hooks.event_reader import asks_its_user, read_object, session_of
 from byleave.hooks.outcome_events import (
     ENDED,
     FAILED,
@@ -156,7 +156,7 @@ def note_outcome(hook: Hook, tree: Tree, around: HookContext) -> bool:
         _end_runs(hook.agent, outcome.session, root)
         return True
     if outcome.what == REQUESTED:
-        asks = tree.get("permission_mode") not in UNASKED
+        asks = asks_its_user(tree)
         return asks and any(note_request(state, hook.agent, outcome.session, mark) for mark in outcome.marks)
     _end_pause(state, hook.agent, outcome)
     if outcome.ran and os.path.isdir(os.path.join(state, TICKETS)):
@@ -165,7 +165,7 @@ def note_outcome(hook: Hook, tree: Tree, around: HookContext) -> bool:
     if found is None or (found.denied and outcome.what != RAN):  # what was denied has failed for that reason
         return False
     by = None
-    if _had_a_yes(found, outcome) and tree.get("permission_mode") not in UNASKED:
+    if _had_a_yes(found, outcome) and asks_its_user(tree):
         by = _answering(hook.agent, around, (homes.user, root))
     _record(state, found, outcome, by)
     if by == PERSON and found.suggestion is not None:
