@@ -239,7 +239,45 @@ def test_what_only_some_servers_read_so_is_asked_about(test: Tree, value: Any) -
     assert answer("deny", test, {"v": "another"}) == "allow"
 
 
-@pytest.mark.parametrize("name", ["filePath", "FilePath", "FILE_PATH", "file-path", "filepath"])
+UNCLEAR_PATHS = [
+    "src/%2e%2e/x",
+    "src/..%2Fx",
+    "src/a\n../x",
+    "src/a,../x",
+    "src/..;/x",
+    "src/.. /x",
+    "src/.\u200b./x",
+    "src/{a,../../x}",
+    "src/x?../../y",
+    "$HOME/src",
+    "file:src/a",
+]
+
+
+@pytest.mark.parametrize("path", UNCLEAR_PATHS)
+def test_a_path_that_some_servers_take_apart_in_another_way_is_asked_about(path: str) -> None:
+    assert answer("allow", {"inside": "src"}, {"v": path}) == "ask"
+    assert answer("deny", {"inside": "secrets"}, {"v": path}) == "ask"
+
+
+@pytest.mark.parametrize(
+    "path", ["src/a b.py", "src/100%.txt", "src/[id].ts", "src/a..b", "src/...", "src/é", "src/a,b", "src/*.py"]
+)
+def test_a_path_with_marks_that_lead_nowhere_is_a_path(path: str) -> None:
+    assert answer("allow", {"inside": "src"}, {"v": path}) == "allow"
+    assert answer("deny", {"inside": "src"}, {"v": path}) == "deny"
+    assert answer("deny", {"inside": "/secrets"}, {"v": f"/{path}"}) == "allow"
+
+
+@pytest.mark.parametrize("path", ["sec*/a", "*", "**/a", "secret?/a", "secrets/*"])
+def test_a_pattern_that_may_match_what_is_denied_is_no_allow(path: str) -> None:
+    assert answer("deny", {"inside": "secrets"}, {"v": path}) in ("ask", "deny")
+    assert answer("deny", {"inside": "secrets"}, {"v": "src/*"}) == "allow"
+
+
+@pytest.mark.parametrize(
+    "name", ["filePath", "FilePath", "FILE_PATH", "file-path", "filepath", " file_path", "file_path "]
+)
 def test_a_name_that_forgiving_readers_take_for_the_one_that_is_meant_is_asked_about(name: str) -> None:
     assert answer("deny", {"equals": "x"}, {name: "x"}, pointer="/file_path") == "ask"
     both = schema_of(file_path=STRING, **{name: STRING})

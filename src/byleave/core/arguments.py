@@ -119,7 +119,7 @@ def _inside(test: ArgumentTest, text: str, *, granting: bool) -> bool | None:
     """Whether a path stays below another by its text; what refuses also matches as forgiving file systems would.
 
     Where a path leads that climbs out of its start, that begins elsewhere (`~`, an absolute one for a relative place,
-    a URL), or that another system would take apart differently, it depends.
+    a URL), or that another system would take apart differently, it depends. A pattern may be any path that it matches.
     """
     expected = str(test.value)
     path, place = collapse(text.lstrip("/")), collapse(expected.lstrip("/"))
@@ -127,10 +127,33 @@ def _inside(test: ArgumentTest, text: str, *, granting: bool) -> bool | None:
         return None
     if text.startswith("~") or not _NO_PATH.isdisjoint(text) or "://" in text:
         return None
-    return not place or is_under(path, place) or (not granting and is_under(fold(path), fold(place)))
+    answer = not place or is_under(path, place) or (not granting and is_under(fold(path), fold(place)))
+    if _is_read_otherwise(text):
+        return True if answer and not granting else None
+    if not answer and not granting and _may_match(path, place):
+        return None
+    return answer
 
 
 _NO_PATH = frozenset("\\\0")
+_ELSEWHERE = ("$", "file:", "FILE:")
+_PARTING = str.maketrans(dict.fromkeys(",;|&?#{}\t ", "/"))
+_HEX = frozenset("0123456789abcdefABCDEF")
+
+
+def _is_read_otherwise(text: str) -> bool:
+    """Whether some servers take a path apart in another way: as part of a URL, as a list, as what a shell expands."""
+    if not text.isprintable() or text.startswith(_ELSEWHERE):
+        return True
+    if any(len(code) > 1 and _HEX.issuperset(code[:2]) for code in text.split("%")[1:]):
+        return True
+    return ".." in text and text.translate(_PARTING).split("/").count("..") > text.split("/").count("..")
+
+
+def _may_match(path: str, place: str) -> bool:
+    """Whether a path may be a pattern that matches something below a place: they begin alike."""
+    plain = path.partition("*")[0].partition("?")[0]
+    return plain != path and fold(place).startswith(fold(plain))
 
 
 def _host(test: ArgumentTest, text: str, *, granting: bool) -> bool | None:

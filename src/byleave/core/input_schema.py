@@ -94,7 +94,7 @@ def is_numbered(tree: dict[str, Any]) -> bool:
 
 def plain_name(name: str) -> str:
     """Return a name as forgiving readers compare it: `filePath`, `FilePath` and `file_path` are one."""
-    return name.casefold().replace("_", "").replace("-", "")
+    return name.strip().casefold().replace("_", "").replace("-", "")
 
 
 def _number_in(text: str) -> Any:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 _MOST_ALTERNATIVES = 64
+_LONGEST = 4096  # characters of a pattern whose braces are written out
 _ANY_NAME = "byleave-any-name"
 EVERYTHING = (_ANY_NAME, f"{_ANY_NAME}/{_ANY_NAME}")  # stands for all files, where no pattern is given
 # What only some tools understand: groups such as `!(a|b)`, escapes, classes by name.
@@ -78,6 +79,8 @@ def _alternatives(text: str) -> tuple[str, ...] | None:
 
 def without_braces(text: str) -> list[str] | None:
     """Return a text with every `{a,b}` written out, the inner ones first; None if that is too much or unclear."""
+    if len(text) > _LONGEST:
+        return None
     found = [text]
     while any("{" in each or "}" in each for each in found):
         following: list[str] = []

@@ -254,7 +254,7 @@ def search_trees(context: TranslationContext, paths: list[InputText]) -> None:
 
 def read_matches(context: TranslationContext, entry: InputText) -> None:
     """Add what a tool reads that takes a pattern for all files that it matches, from the working directory on."""
-    if may_lead_out(entry.text, surely_names=True) or entry.text.startswith("!"):
+    if may_lead_out(entry.text, surely_names=True) or entry.text.startswith("!") or "\\" in entry.text:
         context.result.doubt("a pattern may lead out of the directory that is searched")
     place, rest = beginning(entry.text) or ("", None)
     start = InputText(place or ".", entry.source, anywhere=not place)

@@ -52,9 +52,7 @@ def may_lead_out(text: str, *, surely_names: bool) -> bool:
         readings += [part for each in readings for part in each.replace(",", " ").split()]
     swapped = [each.replace("\\", "/") for each in written if "\\" in each]
     climbs = any(".." in each.split("/") for each in swapped)
-    if climbs or (surely_names and any(each.startswith("/") for each in swapped)):
-        return True
-    return any(_is_further_out(each, text) for each in readings)
+    return climbs or any(_is_further_out(each, text) for each in readings)
 
 
 def _marked(names: list[str]) -> int:
