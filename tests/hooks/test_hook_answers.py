@@ -176,6 +176,19 @@ CURSOR_EVENTS: list[tuple[str, dict[str, Any], str]] = [
     ("preToolUse", {"tool_name": "MCP:get_x", "tool_input": {}, "mcp_server_name": "github"}, "allow"),
     ("preToolUse", {"tool_name": "MCP:get_x", "tool_input": {}}, "ask"),
     ("preToolUse", {"tool_name": "TodoWrite", "tool_input": {}}, "allow"),
+    ("preToolUse", {"tool_name": "EditNotebook", "tool_input": {"target_notebook": "src/a.ipynb"}}, "allow"),
+    ("preToolUse", {"tool_name": "EditNotebook", "tool_input": {"target_notebook": "src/secret.txt"}}, "deny"),
+    ("preToolUse", {"tool_name": "LS", "tool_input": {"target_directory": "src"}}, "allow"),
+    (
+        "preToolUse",
+        {"tool_name": "SemanticSearch", "tool_input": {"query": "x", "target_directories": ["src"]}},
+        "allow",
+    ),
+    (
+        "preToolUse",
+        {"tool_name": "SemanticSearch", "tool_input": {"query": "x", "target_directories": ["/etc"]}},
+        "deny",
+    ),
     ("preToolUse", {"tool_name": "Unheard", "tool_input": {}}, "deny"),
 ]
 

@@ -287,3 +287,11 @@ def test_the_reason_names_what_cannot_be_read(scene: HookScene) -> None:
         ("MultiEdit", {"patch": "*** Begin Patch"}, "rawInput.patch is a patch that cannot be read"),
     ):
         assert reason in scene.says("claude-code", claude(tool, given, scene.root))
+
+
+def test_a_search_in_several_directories_is_one_of_each(scene: HookScene) -> None:
+    for name in ("target_directories", "search_dirs", "rootFolders"):
+        for places, expected in ((["src"], "allow"), (["src", "/etc"], "ask"), (["../beside"], "ask")):
+            assert answer(scene, "claude-code", "Grep", {"pattern": "x", "glob": "*.py", name: places}) == expected, (
+                name
+            )

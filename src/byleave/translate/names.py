@@ -61,7 +61,8 @@ _SPELLINGS: Mapping[str, str] = {
     "json_path class_path",
 }
 _ENDINGS = (
-    (("path", "paths", "file", "files", "filename", "filenames"), PATH),
+    (("path", "paths", "file", "files", "filename", "filenames", "notebook"), PATH),
+    (("directories", "dirs", "folders"), PATH),
     (("dir", "directory", "folder", "cwd"), DIRECTORY),
     (("url", "urls", "uri", "uris"), URL),
     (("command", "cmd"), COMMAND),
