@@ -312,3 +312,36 @@ def test_a_person_sees_the_list_even_if_standard_output_is_kept_for_programs(fla
         assert [line for line in LISTED if line not in terminal.seen] == []
         terminal.type(b"n\n")
         assert terminal.ends() == 1
+
+
+def test_what_is_wrong_with_a_server_is_shown_at_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "byleave.toml").write_text('[servers.gone]\ncommand = ["/nowhere/to/be/found", "a", "b"]\n')
+    with at_terminal("mcp", "--check", cwd=tmp_path, columns=80, env={"TERM": "xterm", "NO_COLOR": None}) as terminal:
+        assert terminal.ends() == 1
+    assert "byleave.toml is not trusted yet" in terminal.seen
+    said = terminal.seen.replace("\r", "").partition("no server is in effect")
+    assert said[2].endswith("  hint: byleave trust\n")
+    with at_terminal("check", "read", "x", cwd=tmp_path, columns=80, env={"TERM": "dumb"}) as terminal:
+        terminal.ends()
+    assert "byleave: warning:" in terminal.seen
+    assert max(map(len, terminal.seen.replace("\r", "").split("\n"))) <= 80
+
+    assert byleave("trust", "--yes", cwd=tmp_path).code == 0
+    with at_terminal("mcp", "--check", cwd=tmp_path, columns=80, env={"TERM": "xterm", "NO_COLOR": None}) as terminal:
+        assert terminal.ends() == 1
+    assert "\x1b[31mcannot be used\x1b[0m" in terminal.seen
+    assert "internal error" not in terminal.seen
+
+
+def test_what_a_file_makes_active_stands_further_in_however_long_it_is(tmp_path: Path) -> None:
+    words = f"{'x' * 40} {'y' * 40} Trust"
+    (tmp_path / "byleave.toml").write_text(f'[servers.long]\ncommand = ["{words}"]\n')
+    with at_terminal("trust", cwd=tmp_path, columns=80) as terminal:
+        terminal.wait_for("[y/N] ")
+        terminal.type(b"\n")
+        assert terminal.ends() == 1
+    rows = terminal.seen.replace("\r", "").split("\n")
+    shown = rows[1 : next(number for number, row in enumerate(rows) if row.startswith("Trust byleave.toml"))]
+    assert [row for row in shown if not row.startswith("  ")] == []
+    assert max(map(len, shown)) <= 80
+    assert "Trust" in "".join(shown)

@@ -10,7 +10,7 @@ from importlib import import_module
 from byleave import __version__
 from byleave.cli.arguments import ParsedArguments, help_text, read_arguments
 from byleave.cli.commands import COMMON, ROOT, VERSION
-from byleave.cli.output import buffer_output, complain, open_closed_streams, say, say_json, silence
+from byleave.cli.output import buffer_output, complain, fitted, open_closed_streams, say, say_json, silence
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.text import shown, shown_lines
 
@@ -54,7 +54,7 @@ def _answer(argv: list[str]) -> int:
         if "--json" in argv[: argv.index("--") if "--" in argv else None]:
             say_json({"error": {"code": error.code, "message": shown_lines(str(error))}})
         else:
-            complain(_with_docs(f"byleave: {shown_lines(str(error))}"))
+            complain(fitted(_with_docs(f"byleave: {shown_lines(str(error))}"), sys.stderr))
         return error.exit_code
 
 

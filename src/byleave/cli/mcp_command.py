@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from byleave.cli.mcp_workers import Workers, read_count
 from byleave.cli.mount_command import mount_first
-from byleave.cli.output import complain, paint, say, say_json
+from byleave.cli.output import complain, fitted, paint, say, say_json
 from byleave.cli.shared_store import hide_variables, open_shared
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.action import LOCAL
@@ -73,7 +73,9 @@ def run(given: ParsedArguments) -> int:
         place = _worker(given)
         return place if isinstance(place, int) else _run(given, place)
     except (ByleaveError, ConfigErrors) as error:
-        complain(f"byleave: {shown_lines(str(error))}")  # also with --json: the client does not expect it
+        complain(
+            fitted(f"byleave: {shown_lines(str(error))}", sys.stderr)
+        )  # also with --json: the client does not expect it
         return error.exit_code
 
 
@@ -116,7 +118,7 @@ def _run(given: ParsedArguments, place: WorkerPlace | None) -> int:
     policy = load_policy(given, workspace)
     if given.flag("verbose"):
         for line in origins(policy):
-            complain(f"byleave: {line}")
+            complain(fitted(f"byleave: {line}", sys.stderr))
     if given.flag("deploy"):
         from byleave.cli.deploy_check import check_deployment  # heavy: the service of clients needs none of it
 
@@ -378,7 +380,7 @@ async def check(given: ParsedArguments, gateway: Gateway) -> int:
         say_json({"servers": [_tree(gateway, each) for each in found], "agents": _agents_tree(gateway, found)})
     else:
         for line in _lines(gateway, found):
-            say(line)
+            say(fitted(line))
     return 1 if not found or any(each.problem for each in found) else 0
 
 
@@ -458,7 +460,8 @@ def _tree(gateway: Gateway, found: ServerCheck) -> dict[str, Any]:
 
 def _lines(gateway: Gateway, found: list[ServerCheck]) -> Iterator[str]:
     if not found:
-        yield "there are no servers: write [servers.NAME] into byleave.toml, or trust a .mcp.json (`byleave trust`)"
+        yield "no server is in effect: write [servers.NAME] into byleave.toml, or trust the file that has them already"
+        yield "  hint: byleave trust"
     for each in found:
         yield from _server_lines(gateway, each)
     for agent in _agents(gateway) if found else ():
@@ -482,14 +485,14 @@ def _listed(tools: list[str]) -> str:
 def _server_lines(gateway: Gateway, found: ServerCheck) -> Iterator[str]:
     heading = paint(found.name, "bold")
     if found.problem:
-        yield f"{heading}: {paint('cannot be used', 'red')}: {shown_lines(found.problem)}"
+        yield f"{heading}: {paint('cannot be used', 'deny')}: {shown_lines(found.problem)}"
         return
     counts = [f"{len(names)} {kind}" for kind, names in found.offers.items() if names]
     yield f"{heading}: {', '.join(counts) or 'offers nothing'}"
     for kind, why in found.unlisted.items():
         yield f"  its {kind} cannot be listed: {shown_lines(why)}"
     for each in found.hidden:
-        named = f"{_named(each.kind)}{shown(each.name)} is {paint('hidden', 'red')}"
+        named = f"{_named(each.kind)}{shown(each.name)} is {paint('hidden', 'deny')}"
         yield f"  {named}: {each.why}; see `byleave approvals approve {each.approval}`"
     for unseen in found.unseen:
         yield f"  {_named(unseen.kind)}{shown(unseen.name)} holds characters that are not seen:"

@@ -79,7 +79,7 @@ def warn(given: ParsedArguments, warnings: Iterable[str]) -> None:
     if given.flag("quiet"):
         return
     for warning in warnings:
-        complain(f"{paint('byleave: warning:', 'ask', sys.stderr)} {shown_lines(warning)}")
+        complain(fitted(f"{paint('byleave: warning:', 'ask', sys.stderr)} {shown_lines(warning)}", sys.stderr))
 
 
 def warn_if_read(given: ParsedArguments, warnings: Iterable[str]) -> None:

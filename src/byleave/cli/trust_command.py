@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from byleave.cli.output import say, say_json, say_verbose
+from byleave.cli.output import fitted, say, say_json, say_verbose
 from byleave.cli.terminal import consents, record_answers
 from byleave.cli.workspace import open_workspace, working_directory
 from byleave.core.suggest import toml_key, toml_string
@@ -125,7 +125,7 @@ def _untrust(given: ParsedArguments, workspace: Workspace, names: list[str]) -> 
 def _print_lines(given: ParsedArguments, lines: list[str]) -> None:
     if not given.flag("quiet") and not given.flag("json"):
         for line in lines:
-            say(line)
+            say(fitted(line))
 
 
 def _done(given: ParsedArguments, word: str, names: list[str], code: int = 0) -> int:
