@@ -9,6 +9,7 @@ import pytest
 from byleave.policy.load import Workspace
 from byleave.store.approvals import PENDING
 from command import Done, at_terminal, byleave
+from hooks.hook_scene import opencode
 
 POLICY = """\
 [tools.reader]
@@ -247,3 +248,22 @@ def test_an_agent_below_a_door_approves_nothing(project: Path) -> None:
         assert terminal.ends() == 2
         assert "an agent or tool may have started this command" in terminal.seen
     assert only(project)["status"] == "pending"
+
+
+def test_a_question_about_a_command_fits_the_terminal_and_names_no_place_that_the_command_says(project: Path) -> None:
+    (project / "elsewhere").mkdir()
+    (project / "there").symlink_to("elsewhere")
+    command = "npm install left-pad && echo x > there/out"
+    event = opencode("bash", {"command": command}, project)
+    byleave("hook", "opencode", cwd=project, feed=json.dumps(event).encode())
+    id_ = next(one["id"] for one in listed(project) if one["kind"] == "action")
+    with at_terminal("approvals", "approve", id_, cwd=project, columns=80) as terminal:
+        terminal.wait_for("[y/N] ")
+        terminal.type(b"\n")
+        terminal.ends()
+    rows = terminal.seen.replace("\r", "").split("\n")
+    assert "action:" in rows
+    assert max(map(len, rows)) <= 80
+    assert "    | command" in terminal.seen
+    assert f"{project}/elsewhere/out" in terminal.seen.replace("\r\n    | ", "")
+    assert "left-pad" not in terminal.seen.partition("runs in, or writes to:")[2].partition("rule:")[0]

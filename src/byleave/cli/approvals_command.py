@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.cli.output import complain, local_time, paint, say, say_json, say_verbose, table, warn
+from byleave.cli.output import complain, fitted, local_time, paint, say, say_json, say_verbose, table, warn
 from byleave.cli.question_rows import MOST_ROWS, deferred_rows, held_rows, subject_of
 from byleave.cli.shared_store import open_shared
-from byleave.cli.terminal import answer_of, record_answers, requires_person, text_width
+from byleave.cli.terminal import answer_of, behind_bar, record_answers, requires_person, text_width
 from byleave.cli.trust_command import trust_file
 from byleave.cli.workspace import load_policy, open_workspace
 from byleave.errors import InputError, StateError
@@ -151,7 +151,7 @@ def _approve(given: ParsedArguments, workspace: Workspace, pending: list[Pending
     answers = [(one.approval.id, _agrees(given, workspace, one)) for one in chosen]
     refused = [id_ for id_, agreed in answers if agreed is False]
     if refused and not given.flag("quiet") and not given.flag("json"):
-        say(f"refused: {', '.join(refused)}; `byleave approvals approve ID` takes that back")
+        say(fitted(f"refused: {', '.join(refused)}; `byleave approvals approve ID` takes that back"))
     return _done(given, "approved", [id_ for id_, agreed in answers if agreed], "nothing was approved", REFUSED)
 
 
@@ -196,7 +196,8 @@ def _lines(one: PendingApproval) -> list[str]:
     """Return everything that a yes to an action covers."""
     if one.held is not None:
         return held_rows(one.held, text_width())
-    return [f"{one.approval.kind}: {shown(one.approval.subject)}", *deferred_rows(one.approval, text_width())]
+    width = text_width()
+    return [f"{one.approval.kind}:", *behind_bar(one.approval.subject, width), *deferred_rows(one.approval, width)]
 
 
 def _settles(workspace: Workspace, approval: Approval) -> bool:
@@ -343,14 +344,14 @@ def _tree(approval: Approval) -> dict[str, Any]:
 def _show(given: ParsedArguments, lines: list[str]) -> None:
     if not given.flag("quiet") and not given.flag("json"):
         for line in lines:
-            say(line)
+            say(fitted(line))
 
 
 def _done(given: ParsedArguments, word: str, ids: list[str], otherwise: str, code: int = 0) -> int:
     if given.flag("json"):
         say_json({word: ids})
     elif not given.flag("quiet"):
-        say(f"{word}: {', '.join(ids)}" if ids else otherwise)
+        say(fitted(f"{word}: {', '.join(ids)}" if ids else otherwise))
     return 0 if ids else code
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from byleave.cli.terminal import behind_bar
+from byleave.cli.terminal import behind_bar, title_of_places
 from byleave.store.questions import AskedAction
 from byleave.text import quoted, shown
 
@@ -56,7 +56,8 @@ def deferred_rows(approval: Approval, width: int) -> list[str]:
     if not isinstance(action, dict):  # an older version kept the subject alone
         return []
     places = tuple(str(place) for place in leads_to) if isinstance(leads_to, list) else ()
-    known = AskedAction("", {}, verdict if isinstance(verdict, dict) else {}, leads_to=places)
+    kind = {"kind": action.get("kind")}  # its subject says the rest
+    known = AskedAction("", kind, verdict if isinstance(verdict, dict) else {}, leads_to=places)
     return [*_action_rows(known, width), *_input_rows(asked.get("input"), width)]
 
 
@@ -65,7 +66,7 @@ def _action_rows(asked: AskedAction, width: int) -> Iterator[str]:
         if name != "kind" and not name.endswith("_b64"):
             yield from _titled(name, _text(value), width)
     for place in asked.leads_to:
-        yield from _titled("leads to", place, width)
+        yield from _titled(title_of_places(asked.action.get("kind")), place, width)
     because = asked.verdict.get("because")
     first = because[0] if isinstance(because, list) and because and isinstance(because[0], dict) else None
     if first is not None:

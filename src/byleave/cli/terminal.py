@@ -331,7 +331,7 @@ def _rows(question: Question, width: int) -> Iterator[str]:
             yield f"  {shown(name)}:"
             yield from behind_bar(value, width)
     if question.leads_to:
-        yield "  runs in, or writes to:" if question.facts["kind"] == "command" else "  which leads to:"
+        yield f"  {title_of_places(question.facts['kind'])}:"
     for place in question.leads_to:
         yield from behind_bar(place, width)
     if question.note:
@@ -345,6 +345,11 @@ def _head(question: Question) -> str:
     name = "an unknown agent" if who.agent is None else quoted(who.agent)
     sure = "" if who.agent is None or who.identity == "verified" else " (unverified)"
     return f"{paint('byleave:', 'bold')} {name}{sure} needs your approval: {shown(question.facts['kind'])}"
+
+
+def title_of_places(kind: object) -> str:
+    """Return what places mean that an action of a kind reaches, and that its own words do not say."""
+    return "runs in, or writes to" if kind == "command" else "which leads to"
 
 
 def behind_bar(text: str, width: int) -> Iterator[str]:

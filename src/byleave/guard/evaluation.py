@@ -12,6 +12,7 @@ or output.
 from __future__ import annotations
 
 import json
+from posixpath import join
 from typing import TYPE_CHECKING, Any, Protocol
 
 from byleave.core.action import action_tree
@@ -117,12 +118,21 @@ class Question(Record):
 
     @property
     def leads_to(self) -> tuple[str, ...]:
-        """Where the paths of the action really are, if that is not what they say; for the user's own eyes."""
+        """Where the paths of the action really are, if that is not what they say; for the user's own eyes.
+
+        A word of a command that is not a file's name for its program may still be one for byleave: such a place says
+        nothing that the command does not say.
+        """
         named = [getattr(self.resolved.action, name, None) for name in ("path", "to")]
         found = [place.canonical for place in self.resolved.places if isinstance(place, FsTarget)]
         plain = [f"/{name.lstrip('/')}" for name in named if name]
-        expected = {self.root, *(f"{self.root}{name}" for name in plain), *plain}
+        expected = {self.root, *(f"{self.root}{name}" for name in plain), *plain, *self._written()}
         return tuple(place for place in dict.fromkeys((*found, *self.resolved.touched)) if place not in expected)
+
+    def _written(self) -> set[str]:
+        """Return the words of a command as the paths that they say, in the directory that it is started in."""
+        command, cwd = (getattr(self.resolved.action, name, None) for name in ("command", "cwd"))
+        return {join(self.root, cwd or "", word) for word in command.split()} if command is not None else set()
 
 
 def _text(value: Any) -> str:
