@@ -74,7 +74,8 @@ class LauncherHook(BuildHookInterface[Any]):
         other = "" if machine == os.uname().machine else machine
         compiler = (find_cross_compiler(other) if other else find_compiler()) or ""
         if asked and not compiler:
-            raise RuntimeError(f"there is no C compiler for {asked}; install gcc-{asked.replace('_', '-')}-linux-gnu")
+            package = f"gcc-{asked.replace('_', '-')}-linux-gnu" if other else "gcc"
+            self.app.abort(f"there is no C compiler for {asked}: install {package}")
         built = os.path.join(self._made.name, "programs")
         os.mkdir(built)
         try:

@@ -172,6 +172,16 @@ def test_a_wheel_for_arm64_has_programs_that_run_there(tmp_path: Path) -> None:
     assert done.stdout == b"started\n", done.stderr
 
 
+def test_a_wheel_for_a_machine_whose_compiler_is_missing_says_what_to_install(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    environment = {**os.environ, "BYLEAVE_WHEEL_MACHINE": "riscv64"}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 1
+    assert "there is no C compiler for riscv64: install gcc-riscv64-linux-gnu" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_wheel_without_a_compiler_is_for_any_machine(tmp_path: Path) -> None:
     with wheel(tmp_path, "without") as content:
         pages = {str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md")}
