@@ -182,7 +182,7 @@ def _name(activity: AgentActivity) -> str:
 def _counts(activity: AgentActivity) -> str:
     counts = activity.decisions
     unasked = f", {activity.unasked} done unasked" if activity.unasked else ""
-    return f"{counts['allow']} allowed, {counts['ask']} needed approval, {counts['deny']} denied{unasked}"
+    return f"{counts['allow']} allowed, {counts['ask']} asked about, {counts['deny']} denied{unasked}"
 
 
 def _lists(activity: AgentActivity) -> Iterator[tuple[str, list[tuple[str, str]]]]:
@@ -192,7 +192,7 @@ def _lists(activity: AgentActivity) -> Iterator[tuple[str, list[tuple[str, str]]
         ("would have needed approval", activity.would_ask),
         ("denied", activity.denied),
         ("done unasked", activity.done_unasked),
-        ("held until a person answered", activity.held),
+        ("needed a person's answer", activity.held),
         ("ran", activity.commands),
     )
     for title, counter in counted:
