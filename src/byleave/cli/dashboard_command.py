@@ -55,7 +55,7 @@ async def _serve(given: ParsedArguments, port: int) -> None:
             say_json({"url": address, "port": server.addresses[0].port, "pid": os.getpid()})
         else:
             good = f"for {ADDRESS_SECONDS / 60:.0f} minutes"
-            say(f"The dashboard is at\n\n    {address}\n\nThe address works once, {good}. Ctrl-C ends the dashboard.")
+            say(f"The dashboard is at\n\n{address}\n\nThe address works once, {good}. Ctrl-C ends the dashboard.")
         sys.stdout.flush()
         if not given.flag("no_open") and not given.flag("json"):
             _open_browser(dashboard.access.new_address(OPENING_SECONDS))
