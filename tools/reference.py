@@ -239,6 +239,7 @@ CODES = {
     2: "the command line, the configuration or byleave's own files cannot be used; nothing was done",
     10: "your approval or your consent is needed; of `check`: ask",
     20: "the policy denies it",
+    124: "it took longer than its `wall_time`, and was ended",
     125: "the sandbox cannot be set up; nothing was run",
     126: "the program cannot be executed",
     127: "there is no such program",

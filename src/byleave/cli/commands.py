@@ -54,8 +54,8 @@ network, and receives only the usual environment variables.
 --shell runs one command line as an agent's command runs: confined as [shell.access] says. Rules that deny the command
 deny it here, too; files that rules close are not there. See docs/shell.md.
 
-The exit code is the program's own, 128 + n for a signal; 20 if the policy denies the command, 125 if the sandbox cannot
-be set up, 126 if the program cannot be executed, 127 if it does not exist."""
+The exit code is the program's own, 128 + n for a signal; 20 if the policy denies the command, 124 if it took longer
+than its wall_time, 125 if the sandbox cannot be set up, 126 if the program cannot be executed, 127 if it does not exist."""
 _OUTSIDE_DETAILS = """\
 An agent writes `byleave outside -- PROGRAM ARGS...` as a whole command, in literal words. The hook or the ACP proxy
 then asks you, whatever your rules allow; what they deny stays denied. See docs/outside.md. At your own terminal it runs
@@ -73,8 +73,8 @@ Speaks ACP on standard input and output, as the agent does: put it in front of t
 (--setup prints them). byleave answers what the policy allows or denies; what needs approval, you approve in the editor.
 See docs/acp.md.
 
-The exit code is the agent's own, 128 + n for a signal; 125 if the sandbox cannot be set up, 126 if the agent cannot be
-executed, 127 if it does not exist."""
+The exit code is the agent's own, 128 + n for a signal; 124 if it took longer than its wall_time, 125 if the sandbox
+cannot be set up, 126 if the agent cannot be executed, 127 if it does not exist."""
 _MCP_DETAILS = """\
 Serves the tools of every server under [servers] and in .mcp.json, once you trust these files. [agents] and [[rules]]
 decide which agent may call what. A tool is named SERVER__TOOL. Configure a client as for any MCP server, with the

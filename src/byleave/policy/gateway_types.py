@@ -265,7 +265,7 @@ class GatewayTable(ConfigTable):
         _Seconds, Meta(description="Seconds that a person has to answer (default: 60).", examples=[60])
     ] = UNSET
     max_calls: Annotated[
-        _Count, Meta(description="Open calls of one caller at a time (default: 64).", examples=[64])
+        _Count, Meta(description="Open requests of one session at a time (default: 64).", examples=[64])
     ] = UNSET
     max_sessions: Annotated[_Count, Meta(description="Open sessions at a time (default: 1000).", examples=[1000])] = (
         UNSET
