@@ -595,3 +595,10 @@ def _is_open(line: socket.socket) -> bool:
 def _processor_time(process: int) -> float:
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_where_there_is_no_linux_there_is_no_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o700)
+    monkeypatch.delattr(os, "O_PATH")
+    assert not service_status(str(tmp_path))["running"]
+    assert stop_service(str(tmp_path)) == 0

@@ -55,7 +55,9 @@ def service_directory() -> str:
 
 
 def open_directory(path: str, *, create: bool = False) -> int:
-    """Return a descriptor of the directory; a StateError unless it is this user's alone."""
+    """Return a descriptor of the directory; a StateError unless it is this user's alone, and this is Linux."""
+    if not hasattr(os, "O_PATH"):
+        raise StateError("there is no service on this system", hint="commands answer without it")
     if create:
         try:
             os.mkdir(path, _OWN_ONLY)
