@@ -55,7 +55,8 @@ network, and receives only the usual environment variables.
 deny it here, too; files that rules close are not there. See docs/shell.md.
 
 The exit code is the program's own, 128 + n for a signal; 20 if the policy denies the command, 124 if it took longer
-than its wall_time, 125 if the sandbox cannot be set up, 126 if the program cannot be executed, 127 if it does not exist."""
+than its wall_time, 125 if the sandbox cannot be set up, 126 if the program cannot be executed, 127 if it does not
+exist."""
 _OUTSIDE_DETAILS = """\
 An agent writes `byleave outside -- PROGRAM ARGS...` as a whole command, in literal words. The hook or the ACP proxy
 then asks you, whatever your rules allow; what they deny stays denied. See docs/outside.md. At your own terminal it runs
@@ -80,8 +81,10 @@ Serves the tools of every server under [servers] and in .mcp.json, once you trus
 decide which agent may call what. A tool is named SERVER__TOOL. Configure a client as for any MCP server, with the
 command `byleave mcp`. How byleave identifies callers: see docs/mcp.md.
 
---check --deploy starts nothing: it looks at the configuration, the environment, files and the kernel, and exits with 1
-if it finds an error. Give the address that the gateway will listen at by --http. See docs/deploy.md."""
+--check --deploy starts nothing: it looks at the configuration, the environment, files and the kernel. Give the address
+that the gateway will listen at by --http. See docs/deploy.md.
+
+Exit code: of --check --deploy 1 if it finds an error; 2 if the configuration cannot be used."""
 _TEST_DETAILS = """\
 A case says what is attempted, and what the policy should decide:
 
@@ -312,7 +315,8 @@ ROOT = CommandSpec(
                     ),
                     details="Reads your answers and the refusals of sandboxed runs from the audit log. For each rule\n"
                     "it shows how much else the rule would allow. At a terminal you accept, edit, narrow, reject or\n"
-                    "deny each; elsewhere it only prints them. See docs/policy-tools.md.",
+                    "deny each; elsewhere it only prints them. See docs/policy-tools.md.\n\n"
+                    "Exit code: 0, 1 if you said no, 10 if --write needs your consent.",
                 ),
                 CommandSpec(
                     "diff",
@@ -332,6 +336,7 @@ ROOT = CommandSpec(
                     ),
                     details="Lists one action for each change, and the rules behind it; what is loosened comes first.\n"
                     "Project files count as they are written, trusted or not.\n\n"
+                    "Exit code: 0, or 1 if something changes as --fail-on says.\n\n"
                     "  byleave policy diff git:main --fail-on loosened",
                 ),
                 CommandSpec(
@@ -357,6 +362,7 @@ ROOT = CommandSpec(
                     ),
                     details="The rules never allow what the original asks about or denies. What cannot be carried over "
                     "exactly is carried over stricter, and listed with its file and line.\n\n"
+                    "Exit code: 0, 1 if you said no, 10 if --write needs your consent.\n\n"
                     """  byleave policy import claude-code
   byleave policy import codex ~/.codex/rules/default.rules --json
   byleave policy import gemini --write ~/.config/byleave/config.toml""",
