@@ -41,6 +41,7 @@ WIDE = (
     "rg",
     "sed",
     "sort",
+    "sqlite3",
     "tar",
     "true",
 )
@@ -133,6 +134,7 @@ def test_the_same_programs_are_allowed_where_they_do_no_harm(root: Path) -> None
             "ls && ls",
         ),
         *("echo x | sed s/x/y/", "man ls", "awk '{print $1}' notes.txt", "tar -tf x.tar", "cd src && ls"),
+        "sqlite3 shop.db 'select 1'",
     )
     assert allowed(root, tried) == tried
 
@@ -170,7 +172,8 @@ def test_a_script_in_the_words_of_an_allowed_program_runs_and_writes_nothing(roo
         *("sed -e p -e '1e id' notes.txt", "sed -f script notes.txt", "sed -i s/x/y/ notes.txt", "sed -ni p notes.txt"),
         *("sed --in-place s/x/y/ notes.txt", "echo x | sed 's/x/y/w .claude/settings.json'", "sed 'r .env' notes.txt"),
         *("awk 'BEGIN{system(\"id\")}'", "awk 'BEGIN{\"id\"|getline}'", "awk '{print > \"x\"}' notes.txt"),
-        *("awk -f script notes.txt", "awk '{print | \"sh\"}' notes.txt"),
+        *("awk -f script notes.txt", "awk '{print | \"sh\"}' notes.txt", "sqlite3 shop.db '.shell id'"),
+        *("sqlite3 shop.db '.output .bashrc'", "sqlite3 shop.db \"select writefile('.bashrc', 'x')\""),
     )
     assert allowed(root, tried) == []
 
