@@ -52,7 +52,7 @@ Without --tool or --access the program may read, change and execute the workspac
 network, and receives only the usual environment variables.
 
 --shell runs one command line as an agent's command runs: confined as [shell.access] says. Rules that deny the command
-deny it here, too; files that rules close are not there. See docs/shell.md.
+deny it here, too; files that rules close cannot be opened. See docs/shell.md.
 
 The exit code is the program's own, 128 + n for a signal; 20 if the policy denies the command, 124 if it took longer
 than its wall_time, 125 if the sandbox cannot be set up, 126 if the program cannot be executed, 127 if it does not
