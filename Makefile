@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 # Tests of one directory may take as long as those of all others: a worker that has none left takes some of another's.
 SPREAD := --dist worksteal -n
 CODE := src tests bench tools demo
-TEXTS := docs src tools bench README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md mkdocs.yml
+TEXTS := docs src tools bench README.md CONTRIBUTING.md RELEASING.md SECURITY.md CHANGELOG.md mkdocs.yml
 
 # Packages whose tests `make unit` runs; tests marked `long` are left to `make integration`. tests/conftest.py has the same list.
 UNIT := tests/core tests/shell tests/protocol tests/translate tests/policy tests/test_text.py
