@@ -17,20 +17,13 @@ if __name__ == "__main__":
 
 from byleave import __version__
 from byleave.cli.arguments import usage
-from byleave.cli.commands import COMMON, ROOT, VERSION
+from byleave.cli.commands import COMMON, EXIT_CODES, ROOT, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from byleave.cli.arguments import CommandSpec, OptionSpec
 
-_EXIT_CODES = (
-    ("0", "allowed, or done"),
-    ("1", "something failed"),
-    ("2", "bad arguments or configuration"),
-    ("10", "it needs your approval"),
-    ("20", "denied"),
-)
 _FILES = (
     ("byleave.toml", "the policy of a project"),
     (".byleave/local.toml", "your own policy for a project, which is not shared"),
@@ -67,7 +60,7 @@ def _page(path: tuple[str, ...], command: CommandSpec) -> Iterator[str]:
     yield from map(_option, COMMON if path else (*COMMON, VERSION))
     if not path:
         yield ".SH EXIT STATUS\n"
-        yield from (_entry(code, text) for code, text in _EXIT_CODES)
+        yield from (_entry(str(code), text) for code, text in EXIT_CODES)
         yield ".SH FILES\n"
         yield from (_entry(name, text) for name, text in _FILES)
         yield ".SH SEE ALSO\n" + _listed(f"byleave-{each.name}" for each in command.subcommands)

@@ -20,7 +20,7 @@ from typing import Any
 
 from byleave import errors
 from byleave.cli.arguments import CommandSpec, OptionSpec, PositionalSpec, usage
-from byleave.cli.commands import COMMON, ROOT, VERSION
+from byleave.cli.commands import COMMON, EXIT_CODES, ROOT, VERSION
 from byleave.cli.policy_groups_command import ABOUT, described
 from byleave.core.access import LARGEST
 from byleave.core.action import KINDS, fields_of
@@ -233,20 +233,6 @@ def commands() -> str:
 
 # -- exit codes --
 
-CODES = {
-    0: "done; of `check`: allow",
-    1: "it failed, or a check of yours did not pass",
-    2: "the command line, the configuration or byleave's own files cannot be used; nothing was done",
-    10: "your approval or your consent is needed; of `check`: ask",
-    20: "the policy denies it",
-    124: "it took longer than its `wall_time`, and was ended",
-    125: "the sandbox cannot be set up; nothing was run",
-    126: "the program cannot be executed",
-    127: "there is no such program",
-    130: "cancelled by Ctrl-C",
-}
-
-
 # Errors whose exit code is the instance's own.
 SEVERAL = {errors.MountError: "2 or 10", errors.SandboxError: "125, 126, 127 or 20"}
 
@@ -259,7 +245,7 @@ def exit_codes() -> str:
         if issubclass(kind, errors.ByleaveError | errors.ConfigErrors) and kind is not errors.ByleaveError
     ]
     text = (
-        f"{MADE}\n# Exit codes\n\n{table(('code', 'meaning'), ((str(n), what) for n, what in CODES.items()))}\n"
+        f"{MADE}\n# Exit codes\n\n{table(('code', 'meaning'), ((str(n), what) for n, what in EXIT_CODES))}\n"
         "`run`, `acp` and `outside` end with the exit code of the program that they started, 128 + n if signal n\n"
         "ended it.\n\n## By command\n\n"
     )

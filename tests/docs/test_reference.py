@@ -7,6 +7,11 @@ from types import ModuleType
 
 import pytest
 
+from byleave import errors
+from byleave.acp.proxy import TIMED_OUT
+from byleave.cli.commands import EXIT_CODES
+from byleave.cli.main import INTERRUPTED
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 SCRIPT = CHECKOUT / "tools" / "reference.py"
 
@@ -53,3 +58,10 @@ def test_every_key_with_a_closed_set_of_values_shows_them() -> None:
 
 def test_a_list_of_objects_has_the_keys_of_all_of_them() -> None:
     assert reference.shape([{"a": 1}, {"a": 2, "b": [True]}]) == '[{"a": number, "b": [bool, ...]}, ...]'
+
+
+def test_the_table_of_exit_codes_has_every_code_of_an_error_and_of_the_sandbox() -> None:
+    listed = {code for code, _ in EXIT_CODES}
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.ByleaveError)]
+    assert len(kinds) > 5
+    assert {kind.exit_code for kind in kinds} | {TIMED_OUT, INTERRUPTED} <= listed

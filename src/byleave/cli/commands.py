@@ -656,3 +656,16 @@ ROOT = CommandSpec(
     ),
 )
 VERSION = OptionSpec(("--version",), "show the version; with --json, what is compiled in and which extras there are")
+# What every page on exit codes says: the manual pages and docs/reference.
+EXIT_CODES = (
+    (0, "done; of `check`: allow"),
+    (1, "it failed, or a check of yours did not pass"),
+    (2, "the command line, the configuration or byleave's own files cannot be used; nothing was done"),
+    (10, "your approval or your consent is needed; of `check`: ask"),
+    (20, "the policy denies it"),
+    (124, "it took longer than its `wall_time`, and was ended"),
+    (125, "the sandbox cannot be set up; nothing was run"),
+    (126, "the program cannot be executed"),
+    (127, "there is no such program"),
+    (130, "cancelled by Ctrl-C"),
+)
