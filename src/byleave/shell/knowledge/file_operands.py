@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from byleave.shell.knowledge.options import late_options, module_words, scan
+from byleave.shell.knowledge.options import YES, is_taken_back, late_options, may_spell, module_words, scan
 from byleave.shell.knowledge.possible_files import (
     DELETE,
     EXECUTE,
@@ -254,7 +254,7 @@ class NamedFiles:
     def hold(self, *options: str) -> bool:
         """Whether one of these options is given for sure, and nothing takes one of them back."""
         plain = [name for name in options if "=" not in name]
-        if _taken_back(plain, self._command.words):
+        if is_taken_back(plain, self._command.words):
             return False
         if any(_is_sure(item, plain) for item in self._scan.given):
             return True
@@ -478,41 +478,18 @@ def is_given(name: str, given: Sequence[GivenOption], words: Sequence[Word]) -> 
                 return True
         elif item.name[:2] != "--" != name[:2] and name[1:] in item.name[1:]:
             return True
-    return any(_may_spell(word.text or "", name) for word in words[1:])
-
-
-def _may_spell(text: str, name: str) -> bool:
-    """Whether a word is an option, or an abbreviation of its long name."""
-    return text == name or (text[:2] == "--" and len(text) > 2 and name.startswith(text.partition("=")[0]))
-
-
-_YES = (None, "true", "yes", "1")
+    return any(may_spell(word.text or "", name) for word in words[1:])
 
 
 def _is_sure(item: GivenOption, names: Sequence[str]) -> bool:
     """Whether an option is one of these, has no value that switches it off, and is no abbreviation of another one."""
     if item.known:
         canonical = {name if item.table is None else item.table.canonical.get(name, name) for name in names}
-        return item.sure and item.name in canonical and text_of(item.value) in _YES
+        return item.sure and item.name in canonical and text_of(item.value) in YES
     if item.name in names:
-        return text_of(item.value) in _YES
+        return text_of(item.value) in YES
     letters = item.name[1:]
     return item.name[:2] != "--" and letters.isalpha() and any(len(name) == 2 and name[1] in letters for name in names)
-
-
-def _taken_back(names: Sequence[str], words: Sequence[Word]) -> bool:
-    """Whether a word switches one of these options off: `--no-dry-run`, `--dry-run=false`, `--dry-run false`."""
-    texts = [word.text or "" for word in words[1:]]
-    for number, text in enumerate(texts):
-        option, equals, value = text.partition("=")
-        for name in names:
-            if option[:4] == "--no" and len(option) > 4 and f"--no-{name.lstrip('-')}".startswith(option):
-                return True
-            if equals and value not in _YES and _may_spell(option, name):
-                return True
-            if text == name and texts[number + 1 : number + 2] == ["false"]:
-                return True
-    return False
 
 
 def text_of(value: Word | str | None) -> str | None:

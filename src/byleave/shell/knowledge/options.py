@@ -14,7 +14,7 @@ from byleave.shell.state import entered
 from byleave.shell.syntax.tree import Word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from byleave.shell.model import Command
     from byleave.shell.state import Places
@@ -427,7 +427,7 @@ def _has(found: Scan, name: str, command: Command) -> bool | None:
     for given in found.given:
         if given.name == name:
             if given.sure:
-                return True
+                return None if is_taken_back(_spellings(name, found.table), command.words) else True
             answer = None
         elif not given.known and given.name.startswith("--") and _may_shorten(given.name, name, found.table):
             answer = None
@@ -440,8 +440,37 @@ def _has(found: Scan, name: str, command: Command) -> bool | None:
 
 def _may_shorten(given: str, name: str, table: ProgramFacts | None) -> bool:
     """Whether an option that no table lists may be the beginning of one of this name, in any of its spellings."""
+    return any(full.startswith(given) for full in _spellings(name, table))
+
+
+def _spellings(name: str, table: ProgramFacts | None) -> list[str]:
     spellings = [] if table is None else [full for full, canonical in table.canonical.items() if canonical == name]
-    return any(full.startswith(given) for full in (name, *spellings))
+    return [name, *spellings]
+
+
+YES = (None, "true", "yes", "1")  # values of a switch that is on
+_NO = ("false", "no", "0", "off")
+_TAKE_FALSE = ("npm", "pnpm", "cnpm")  # a switch takes the word `false` that follows it
+
+
+def is_taken_back(names: Sequence[str], words: Sequence[Word]) -> bool:
+    """Whether a word switches one of these options off: `--no-dry-run`, `--dry-run=false`, `--dry-run false` (npm)."""
+    takes_next = words[0].prefix.rpartition("/")[2] in _TAKE_FALSE
+    for number, word in enumerate(words):
+        option, equals, value = word.prefix.partition("=")
+        for name in names if option[:1] == "-" and number else ():
+            if option[:5] == "--no-" and f"--no-{name.lstrip('-')}".startswith(option):
+                return True
+            if equals and may_spell(option, name) and (word.text is None or value in _NO):
+                return True
+            if takes_next and option == name and [each.text for each in words[number + 1 : number + 2]] == ["false"]:
+                return True
+    return False
+
+
+def may_spell(text: str, name: str) -> bool:
+    """Whether a word is an option, or an abbreviation of its long name."""
+    return text == name or (text[:2] == "--" and len(text) > 2 and name.startswith(text.partition("=")[0]))
 
 
 def _loosely(name: str, command: Command) -> bool | None:
