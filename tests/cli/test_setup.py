@@ -98,6 +98,16 @@ def test_undo_keeps_what_the_user_changed(home: Path, project: Path) -> None:
     assert "pnpm" in config.read_text()
 
 
+def test_undo_names_the_copy_of_settings_that_changed_since(home: Path, project: Path) -> None:
+    settings = home / ".claude/settings.json"
+    byleave("setup", *CLAUDE_ONLY, "--yes", cwd=project)
+    settings.write_text(settings.read_text().replace("{", '{\n  "theme": "dark",', 1))
+    done = byleave("setup", "--undo", "--yes", cwd=project)
+    copies = list((home / ".claude").glob("*.before-byleave"))
+    assert [str(copy) in "".join(done.out.split()) for copy in copies] == [True]
+    assert json.loads(settings.read_text())["theme"] == "dark"
+
+
 def test_undo_leaves_the_users_own_rules_as_they_were(home: Path, project: Path) -> None:
     config = home / ".config/byleave/config.toml"
     config.parent.mkdir(parents=True, mode=0o700)

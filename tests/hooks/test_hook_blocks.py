@@ -289,4 +289,5 @@ def test_the_shell_that_starts_the_hook_turns_every_failure_into_a_block(case: s
     wrapped = FALLBACKS[case] + command.removeprefix("XYZ")
     done = subprocess.run([shell, "-c", wrapped], capture_output=True, check=False, timeout=PATIENCE, cwd=tmp_path)
     assert done.returncode == 2
-    assert b"byleave blocks this call" in done.stderr
+    assert b"byleave blocks this call: its hook failed." in done.stderr
+    assert b"Run byleave doctor, or take the hook out of the settings" in done.stderr

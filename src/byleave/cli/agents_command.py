@@ -50,7 +50,7 @@ def _token(given: ParsedArguments) -> int:
     say(token)
     if not given.flag("quiet"):
         say("")
-        say("This is shown once. Give it to the agent, and put its hash into your configuration:")
+        say("This is shown once. Give it to the agent; its hash goes into a file of yours:")
         say("")
     say(f'[agents.{toml_key(agent)}]\ntoken = "{line}"')
     return 0

@@ -167,11 +167,11 @@ def _lines(plan: InstallPlan, verb: str) -> Iterator[str]:
 
 
 def _done(given: ParsedArguments, verb: str, plan: InstallPlan, *, changed: bool) -> int:
-    kept = plan.before is not None and not plan.original and os.path.exists(plan.backup)
+    kept = plan.kept_copy
     if given.flag("json"):
-        say_json({"file": plan.file, "changed": changed, "backup": plan.backup if changed and kept else None})
+        say_json({"file": plan.file, "changed": changed, "backup": kept if changed else None})
     elif not given.flag("quiet"):
-        beside = f" (what it was before: {plan.backup})" if kept else ""
+        beside = f" (what it was before: {kept})" if kept else ""
         say(f"{verb}ed: {plan.file}{beside}" if changed else "nothing was changed")
     return 0
 

@@ -296,7 +296,9 @@ class SetupSteps:
             record.hooks = [each for each in record.hooks if each != agent]
             record.proved.pop(agent, None)
             save_record(self._homes, record)
-            return f"{title} asks byleave no more"
+            kept = plan.kept_copy if plan.changes else None
+            beside = f"; what its settings were before: {shown(kept)}" if kept else ""
+            return f"{title} asks byleave no more{beside}"
 
         return SetupStep(HOOK, WOULD, f"have {title} ask byleave no more", agent, (plan.file,), act)
 

@@ -220,6 +220,12 @@ class InstallPlan(Struct, frozen=True):
     def backup(self) -> str:
         return f"{self.file}{BACKUP}"
 
+    @property
+    def kept_copy(self) -> str | None:
+        """The file beside it that has what it was before, if there is one, and the change leaves it there."""
+        kept = self.before is not None and not self.original and os.path.exists(self.backup)
+        return self.backup if kept else None
+
 
 def is_switched_off(plan: InstallPlan) -> bool:
     """Whether the file, as it will be, has the agent run no hooks, or not ours."""

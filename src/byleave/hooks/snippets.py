@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 PATIENCE = 30  # seconds that an agent waits for a hook; ours gives up, and blocks the call, before that
 OUTCOME_PATIENCE = 10  # seconds that it waits where nothing is to be decided
 ENTRY = "byleave/hooks/__main__.py"
-_OTHERWISE = "/bin/sh -c 'echo \"byleave blocks this call\" >&2; exit 2'"
+_BLOCKED = (
+    "byleave blocks this call: its hook failed. Is byleave still installed? "
+    "Run byleave doctor, or take the hook out of the settings of this agent"
+)
+_OTHERWISE = f"/bin/sh -c 'echo \"{_BLOCKED}\" >&2; exit 2'"
 
 
 class SettingsFile(Struct, frozen=True):
