@@ -13,7 +13,8 @@ import pytest
 import byleave as package
 from byleave.cli.arguments import CommandSpec
 from byleave.cli.commands import ROOT
-from byleave.cli.doctor_command import own_code
+from byleave.cli.doctor_command import _refuse_unwritable, own_code
+from byleave.errors import StateError
 from byleave.policy.dirs import CONFIG_FILE
 from byleave.policy.load import Workspace
 from byleave.service.client import FIELDS
@@ -107,7 +108,7 @@ def test_the_doctor_is_brief_if_asked_to(project: Path) -> None:
 ILLS = {
     "a policy that is not TOML": ("[tools", {}, [], "byleave.toml:1"),
     "a root that is not there": (POLICY, {}, ["--root", "/does/not/exist"], "it does not exist"),
-    "a home that others can write to": (POLICY, {"BYLEAVE_HOME": "shared"}, [], "can be written by others"),
+    "a home that others can write to": (POLICY, {"BYLEAVE_HOME": "shared"}, [], "every user can exchange what lies in"),
     "a session name that is none": (POLICY, {}, ["--session", "../x"], "is no session name"),
 }
 
@@ -126,6 +127,31 @@ def test_the_doctor_says_what_is_bad(
     assert said in done.out
     as_json = byleave("doctor", "--json", *words, cwd=project, env=env)
     assert (as_json.code, "bad" in {finding["state"] for finding in json.loads(as_json.out)["findings"]}) == (1, True)
+
+
+def test_the_doctor_says_that_nothing_can_be_kept_where_others_may_exchange_it(project: Path) -> None:
+    home = project / "everyone/home"
+    home.mkdir(parents=True)
+    (project / "everyone").chmod(0o777)
+    done = byleave("doctor", "--json", cwd=project, env={"BYLEAVE_HOME": str(home)})
+    (state,) = [finding for finding in json.loads(done.out)["findings"] if finding["what"] == "state"]
+    assert state["state"] == "bad"
+    assert "every user can exchange" in state["text"]
+    done = byleave("run", "--", "true", cwd=project, env={"BYLEAVE_HOME": str(home)})
+    assert done.code == 20
+    assert "could not be recorded" in done.err
+    assert "hint: `byleave doctor` says what is wrong" in done.err
+
+
+def test_the_doctor_says_that_the_place_of_the_state_cannot_be_written(
+    project: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_arguments: False)
+    with pytest.raises(StateError) as caught:
+        _refuse_unwritable(str(own_home / "not/there/yet"))
+    assert caught.value.problem.startswith(f'"{own_home}" cannot be written')
+    monkeypatch.undo()
+    _refuse_unwritable(str(project / "not/there/yet"))
 
 
 def test_without_any_configuration_the_doctor_points_at_init(tmp_path: Path) -> None:

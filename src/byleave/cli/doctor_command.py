@@ -20,7 +20,7 @@ from byleave.core.access import SHELL_TOOL
 from byleave.core.fs_rules import is_under
 from byleave.core.net_rules import NetTable
 from byleave.core.redact import Redactor
-from byleave.errors import ByleaveError, ConfigErrors, SandboxError
+from byleave.errors import ByleaveError, ConfigErrors, SandboxError, StateError
 from byleave.guard.warnings import sensitive_reaches
 from byleave.hooks.liveness import hook_findings
 from byleave.sandbox import host
@@ -32,8 +32,8 @@ from byleave.sandbox.plan.closed_files import MOST_COVERED, closed_for_reading, 
 from byleave.sandbox.plan.plan import SandboxPlan
 from byleave.service.client import service_status
 from byleave.store.tickets import agents_with_ended_confining
-from byleave.text import sentence_list, shown, shown_lines
-from byleave.user_files import refuse_shared
+from byleave.text import quoted, sentence_list, shown, shown_lines
+from byleave.user_files import refuse_detours, refuse_shared
 from byleave.workspace.grep import find_ripgrep
 from byleave.workspace.openat import openat2, works
 
@@ -195,6 +195,9 @@ def _findings(given: ParsedArguments, service: dict[str, Any]) -> Iterator[Docto
 def _state(workspace: Workspace) -> Iterator[DoctorFinding]:
     for what, path in (("configuration", workspace.homes.config), ("state", workspace.homes.state)):
         try:
+            if path == workspace.homes.state:
+                refuse_detours(path)
+                _refuse_unwritable(path)
             refuse_shared(path, os.stat(path))
             yield DoctorFinding(GOOD, what, shown(path))
         except FileNotFoundError:
@@ -203,6 +206,16 @@ def _state(workspace: Workspace) -> Iterator[DoctorFinding]:
             yield DoctorFinding(BAD, what, f"{shown(path)}: {error.strerror}")
         except ByleaveError as error:
             yield DoctorFinding(BAD, what, f"{error.problem}; {error.hint}")
+
+
+def _refuse_unwritable(path: str) -> None:
+    """Refuse a directory in which nothing can be written, or that cannot be made."""
+    place = path
+    while not os.path.lexists(place) and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    if not os.access(place, os.W_OK | os.X_OK):
+        problem = f"{quoted(place)} cannot be written, and nothing is allowed that cannot be recorded"
+        raise StateError(problem, hint="set BYLEAVE_HOME to a directory of yours")
 
 
 def _load(given: ParsedArguments, workspace: Workspace) -> LivePolicy | ByleaveError | ConfigErrors:

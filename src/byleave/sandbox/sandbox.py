@@ -160,7 +160,11 @@ class ToolSandbox:
         tool = self.confinement.tool
         verdict = self.decide({"kind": "spawn", "program": argv[0], "args": list(argv[1:]), "tool": tool})
         if verdict.decision is not ALLOW:
-            raise SandboxError(verdict.reason, hint="list the command under access.commands", exit_code=20)
+            kept = verdict.code != "io"  # otherwise a rule would change nothing
+            hint = (
+                "list the command under access.commands" if kept else "`byleave doctor` says what is wrong, and where"
+            )
+            raise SandboxError(verdict.reason, hint=hint, exit_code=20)
 
     def _find(self, name: str, search: str, directory: str, *, configured: bool) -> str:
         """Return the program of that name; unless it is configured, one that the tool cannot have put there."""
