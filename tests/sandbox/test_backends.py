@@ -384,6 +384,15 @@ def test_what_is_not_enforced_is_said_once_in_a_session(root: Path, home: dict[s
     assert said[1] == ""
 
 
+@needs_unshare
+def test_a_directory_that_cannot_be_listed_for_a_closed_file_in_it_is_named(root: Path, home: dict[str, str]) -> None:
+    (root / "byleave.toml").write_text('[[rules]]\ndeny = { path = "private.txt" }\n')
+    (root / "private.txt").write_text("x")
+    done = there(LANDLOCK, root, "run", "--", "true", env=home)
+    assert 'Closed besides: "." cannot be listed, for some names there may not be read' in " ".join(done.err.split())
+    assert there(LANDLOCK, root, "run", "-q", "--", "ls", env=home).code != 0
+
+
 NET = '[[access.net]]\nhost = "example.org"\nallow = true\n'
 
 

@@ -46,6 +46,7 @@ from byleave.sandbox.linux.steps import (
 from byleave.sandbox.machine_stamp import machine_stamp
 from byleave.sandbox.plan.plan import DIRECTORY, LINK, PROXY, Approximation, SandboxPlan
 from byleave.sandbox.process import DEVNULL, LONGEST, PIPE, Process, problem_of
+from byleave.text import quoted, sentence_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -255,13 +256,20 @@ class BackendSetup(Struct, frozen=True):
 
     @property
     def weaker(self) -> str | None:
-        """What is not held that namespaces would hold, as a sentence for people; None if nothing worth a warning."""
-        known = [each for each in self.arrangement.approximate if each.laxer and each not in self.plan.approximate]
-        laxer = [f"{each.path}: {each.why}" for each in known if each.op not in UNREPORTED]
+        """What is not held that namespaces would hold, as a sentence for people; None if nothing worth a warning.
+
+        And where a program fails that would not fail in a view of its own.
+        """
+        known = [each for each in self.arrangement.approximate if each not in self.plan.approximate]
+        laxer = [f"{each.path}: {each.why}" for each in known if each.laxer and each.op not in UNREPORTED]
         if not laxer:
             return None
         holder, missing = _WORDS[self.backend], "; ".join(laxer)
-        return f"namespaces do not work here, so {holder} holds the program. Not enforced: {missing}"
+        closed = [each.path for each in known if each.op == "read" and not each.laxer]
+        unlisted = [quoted(path) for path in closed if not path.startswith("/")]  # of the workspace
+        lost = f". Closed besides: {sentence_list(unlisted)} cannot be listed, for some names there may not be read"
+        held = f"namespaces do not work here, so {holder} holds the program. Not enforced: {missing}"
+        return f"{held}{lost if unlisted else ''}"
 
     @property
     def process(self) -> type[Process]:
