@@ -21,6 +21,7 @@ from byleave.sandbox.native import build
 from sandbox.front_scene import PATIENCE, Scene, compile_front, eventually, key_of, reported
 from sandbox.machine import NO_PERSON
 from sandbox.test_front import CHECK, COMMANDS, HOOK, ended
+from sandbox.without_namespaces import needs_unshare
 
 pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
@@ -560,3 +561,13 @@ def test_without_a_python_it_says_how_it_is_started(scene: Scene, words: list[st
     done = subprocess.run([scene.front, *words], capture_output=True, check=False, timeout=PATIENCE)
     assert done.returncode == 2
     assert b"this is not how the front is started" in done.stderr
+
+
+@needs_unshare
+def test_without_proc_it_names_what_is_missing(scene: Scene) -> None:
+    words = ["unshare", "-r", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" "$@"', str(scene.front)]
+    for more in ([], ["--version"]):
+        done = subprocess.run([*words, *more], capture_output=True, check=False, timeout=PATIENCE)
+        assert done.returncode == 2
+        assert done.stderr.startswith(b"byleave: /proc cannot be read")
+        assert b"hint: mount -t proc proc /proc" in done.stderr

@@ -260,7 +260,10 @@ void read_command(struct command *command, int count, char **words)
 	} else {
 		int given = count > 2 && strcmp(words[1], "--service") == 0 ? 2 : 0;
 		if (count < 2 + given || words[1 + given][0] != '/')
-			leave(2, "byleave: this is not how the front is started\n  hint: front [--service DIR] PYTHON WORD...\n");
+			leave(2, *own ? "byleave: this is not how the front is started\n"
+					"  hint: front [--service DIR] PYTHON WORD...\n"
+				      : "byleave: /proc cannot be read, and byleave finds itself there\n"
+					"  hint: mount -t proc proc /proc\n");
 		command->service = given ? words[2] : NULL;
 		command->cold = words + 1 + given;
 		read_script(command);
