@@ -152,7 +152,7 @@ def test_the_hook_that_belongs_beside_the_proxy_is_known_by_the_agents_command(
 ) -> None:
     assert hook_of(words) == hook
     advice = setup_for("zed", BYLEAVE, words).advice
-    assert (f"byleave hook --install {hook}" in advice) is (hook is not None)
+    assert (f"{hook} " in advice and "its own hook does: use both" in advice) is (hook is not None)
 
 
 def test_with_yes_the_hook_is_installed_beside_what_is_printed_and_the_second_time_it_is_there(tmp_path: Path) -> None:
@@ -166,3 +166,12 @@ def test_with_yes_the_hook_is_installed_beside_what_is_printed_and_the_second_ti
     assert "byleave/hooks/__main__.py" in (tmp_path / ".gemini" / "settings.json").read_text()
     again = byleave(*words, env=home)
     assert (again.out, "the hook of gemini is installed" in again.err) == (plain.out, True)
+
+
+def test_the_hook_is_recommended_once_and_not_where_it_is_installed(tmp_path: Path, own_home: Path) -> None:
+    words = ("acp", "--setup", "zed", "--", "claude-agent-acp")
+    assert byleave(*words, cwd=tmp_path).err.count("byleave hook --install claude-code") == 1
+    assert byleave("hook", "--install", "claude-code", "--yes", cwd=tmp_path).code == 0
+    said = byleave(*words, cwd=tmp_path).err
+    assert "the hook of claude-code is installed in" in said
+    assert "hook --install" not in said

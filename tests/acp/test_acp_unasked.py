@@ -57,7 +57,7 @@ def test_a_call_with_several_actions_claims_no_deny_either(tmp_path: Path) -> No
 )
 def test_a_setup_of_claude_recommends_its_hook_beside_the_proxy(agent: list[str]) -> None:
     advice = setup_for("zed", ["byleave", "acp"], agent).advice
-    assert advice.endswith("use both: byleave hook --install claude-code")
+    assert advice.endswith("its own hook does: use both")
 
 
 def test_the_advice_is_said_beside_the_settings(tmp_path: Path) -> None:

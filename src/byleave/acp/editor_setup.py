@@ -93,10 +93,7 @@ def _advice(agent: Sequence[str]) -> str:
     if hook is None:
         return ""
     seen = "reads and searches files" if hook == "claude-code" else "runs commands"
-    return (
-        f"{hook} {seen} without its editor, so byleave acp does not see or confine that; "
-        f"its own hook does, use both: byleave hook --install {hook}"
-    )
+    return f"{hook} {seen} without its editor, so byleave acp does not see or confine that; its own hook does: use both"
 
 
 def agent_name(words: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from byleave.acp.proxy import AcpProxy
 from byleave.acp.relay import make_relay
 from byleave.cli.hook_command import INSTALL, home_of, install_warnings, plan_change
 from byleave.cli.mount_command import mount_first, own_mounts
-from byleave.cli.output import complain, say, say_verbose, warn, warn_if_read
+from byleave.cli.output import complain, fitted, say, say_verbose, warn, warn_if_read
 from byleave.cli.terminal import consents, may_ask, record_answers
 from byleave.cli.workspace import (
     confining_guard,
@@ -84,7 +84,7 @@ def _setup(given: ParsedArguments, editor: str) -> int:
     if not given.flag("quiet"):
         complain(f"byleave: for {shown(setup.place)}")
         if setup.advice:
-            complain(f"byleave: {shown(setup.advice)}")
+            complain(fitted(f"byleave: {shown(setup.advice)}", sys.stderr))
     say(setup.text)
     hook = hook_of(given.rest)
     return 0 if hook is None else _offer_hook(given, hook)
@@ -103,6 +103,8 @@ def _offer_hook(given: ParsedArguments, agent: str) -> int:
             complain(f"byleave: the hook of {agent} is installed in {shown(plan.file)}")
         return 0
     if not given.flag("yes") and not may_ask(given):
+        if not given.flag("quiet"):
+            complain(f"byleave: install the hook as well: byleave hook --install {agent}")
         return 0
     lines = [f"The hook of {agent} goes into {shown(plan.file)}:", *shown_lines(plan.snippet).splitlines()]
     if consents(given, "Install it as well?", about=lines):
