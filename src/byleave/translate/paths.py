@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MOST_BASES = 4
 _BLANK = "\ufeff"  # what some trim besides white space
 # Some agents expand or strip these at the front.
+_MENTION = "@"  # some take it off
 _EXPANDED = ("~", "$", "%", "'", '"', "`", "@/", "@~", "@.", '["', "['", '{"')
 
 
@@ -40,12 +41,14 @@ class ToolPaths:
         text, problem = _written_plainly(text)
         found = [ToolPath(text, None)] if text == "~" or text.startswith("~/") else []
         starts = [""] if text.startswith("/") else [self.cwd, *self.bases] if anywhere else [self.cwd]
+        readings = [text, text[1:]] if text.startswith(_MENTION) and len(text) > 1 else [text]
         for start in starts:
             if start is None:
                 problem = problem or "a path is relative, and its base is not known"
                 continue
-            absolute = join(start, text)
-            found.append(ToolPath(self.form(absolute), absolute))
+            for each in readings:
+                absolute = join(start, each)
+                found.append(ToolPath(self.form(absolute), absolute))
         return list(dict.fromkeys(found)), problem
 
     def directory(self, text: str) -> tuple[str | None, str]:
