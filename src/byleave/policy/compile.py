@@ -203,7 +203,7 @@ class _Compilation:
         if "store" in tree:
             self.warnings.append(f"{shown(layer.file or '')}: store holds only in your own file")
             tree = {name: kept for name, kept in tree.items() if name != "store"}
-        return layer if tree is layer.tree else layer.replace(tree=tree)
+        return layer.replace(tree=tree)
 
     def _check_store(self) -> None:
         """Note an address that cannot be used, without its line: it may hold a password."""
@@ -220,8 +220,8 @@ class _Compilation:
 
         return HostPathCompiler(self._context, self._layers, self.problems).merged(given)
 
-    def _check_sensitive(self) -> None:
-        for layer in self._layers:
+    def _check_sensitive(self, trusted: Sequence[Layer]) -> None:
+        for layer in trusted:
             for number, pattern in enumerate(layer.tree.get("sensitive_paths", ())):
                 problem = glob_problem(pattern)
                 if problem is not None:
@@ -237,9 +237,6 @@ class _Compilation:
         return read_gateway(given, self._context.root.path, self._context.home, self.problems)
 
     def _agents(self, layers: Sequence[Layer]) -> Agents | None:
-        if not any("agents" in layer.tree for layer in layers):
-            return None
-
         return merge_agents(layers, self._missing())
 
     def _missing(self) -> MissingAgentRule:
@@ -280,11 +277,9 @@ class _Compilation:
             yield self._merge_tool(SHELL_TOOL, made)
 
     def run(self) -> Compiled:
-        if self._settings["sensitive_paths"]:
-            self._check_sensitive()
-        if self._settings["store"]:
-            self._check_store()
         trusted = [layer for layer in self._layers if layer.trusted]
+        self._check_sensitive(trusted)
+        self._check_store()
         tools = {tool.name: tool for tool in self._merge(trusted) if self._is_whole(tool)}
         described = self._describe(trusted)
         held = {tool.name: tool for tool in self._server_tools(described, trusted)}
@@ -344,9 +339,6 @@ class _Compilation:
         yield self._view(name, own, denies_only=True).replace(agents=self._agents([_access_only(layer)]))
 
     def _proofs(self, trusted: Sequence[Layer]) -> tuple[Mapping[str, tuple[str, ...]], ...]:
-        if not any("agents" in layer.tree for layer in trusted):
-            return _NOTHING, _NOTHING
-
         gateway = self._settings["gateway"]
         has_words = gateway is None or gateway.jwt is not None or not gateway.issuers
         proofs = proofs_of(trusted, self._missing().default_agent, self.problems, has_words=has_words)
