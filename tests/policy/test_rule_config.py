@@ -296,6 +296,16 @@ EMPTY_LISTS = {
     "one alternative that is empty": ({"allow": {"any": [{"command": []}, {"command": "ls"}]}}, "ask"),
     "an allow of all but none": ({"allow": {"not": {"command": []}}}, "ask"),
     "an allow behind two inversions": ({"allow": {"not": {"not": {"command": []}}}}, "ask"),
+    "an allow of no path beside a command": ({"allow": {"path": [], "command": "git"}}, "ask"),
+    "an allow of no path in all": ({"allow": {"all": [{"path": []}, {"command": "git"}]}}, "ask"),
+    "an allow of no path for an agent": ({"allow": {"path": [], "agent": "*"}}, "ask"),
+    "an allow of no operation": ({"allow": {"operation": []}}, "ask"),
+    "an allow of all but no operation": ({"allow": {"not": {"operation": []}}}, "ask"),
+    "an allow of no agent": ({"allow": {"command": "git", "agent": []}}, "ask"),
+    "an allow of all but no agent": ({"allow": {"command": "git", "not": {"agent": []}}}, "ask"),
+    "a deny of no operation": ({"deny": {"operation": []}}, "deny"),
+    "a deny of no agent": ({"deny": {"command": "git", "agent": []}}, "deny"),
+    "a deny of no path": ({"deny": {"path": []}}, "ask"),
     "a deny of no command": ({"deny": {"command": []}}, "deny"),
     "a deny of all but none": ({"deny": {"not": {"command": []}}}, "deny"),
 }
@@ -304,4 +314,30 @@ EMPTY_LISTS = {
 @pytest.mark.parametrize(("rule", "decision"), EMPTY_LISTS.values(), ids=EMPTY_LISTS.keys())
 def test_an_empty_list_has_the_stricter_reading(rule: dict[str, Any], decision: str, tmp_path: Path) -> None:
     policy = compile_policy({"rules": [rule]}, root=str(tmp_path))
-    assert policy.decide({"kind": "command", "command": "git push"}).decision.word == decision
+    action = {"kind": "command", "command": "git push", "agent": "a"}
+    assert policy.decide(action).decision.word == decision
+
+
+FILES, URLS = {"kind": "update", "path": "x"}, {"kind": "url", "url": "https://a.example/", "method": "POST"}
+EMPTY_PARTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"allow": {"path": []}}, FILES, "ask"),
+    ({"allow": {"path": "**", "ops": []}}, FILES, "ask"),
+    ({"allow": {"not": {"path": []}}}, FILES, "ask"),
+    ({"allow": {"not": {"path": "y", "ops": []}}}, FILES, "allow"),
+    ({"allow": {"not": {"path": "x", "ops": []}}}, FILES, "ask"),
+    ({"deny": {"path": []}}, FILES, "deny"),
+    ({"deny": {"path": [], "ops": ["read"]}}, FILES, "ask"),
+    ({"deny": {"path": "**", "ops": []}}, FILES, "deny"),
+    ({"deny": {"not": {"path": []}}}, FILES, "deny"),
+    ({"allow": {"path": [], "url": {"host": "a.example"}}}, URLS, "ask"),
+    ({"allow": {"url": {"host": "a.example", "method": []}}}, URLS, "ask"),
+    ({"deny": {"url": {"host": "a.example", "method": []}}}, URLS, "deny"),
+    ({"allow": {"path": [], "call": {}}}, {"kind": "call", "server": "s", "tool": "t"}, "ask"),
+]
+
+
+@pytest.mark.parametrize(("rule", "action", "decision"), EMPTY_PARTS)
+def test_an_empty_list_has_the_stricter_reading_for_files_urls_and_calls(
+    rule: dict[str, Any], action: dict[str, Any], decision: str, tmp_path: Path
+) -> None:
+    assert compile_policy({"rules": [rule]}, root=str(tmp_path)).decide(action).decision.word == decision

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from byleave.core.access import COOPERATIVE, SERVER, SERVER_DECLARED, STDIO
+from byleave.core.command_rules import CommandTable
 from byleave.core.env_rules import EnvTable
 from byleave.core.fs_rules import FsTable
 from byleave.errors import ConfigErrors
-from byleave.policy.compile import RUN_TOOL, Compiled, compile_layers
+from byleave.policy.compile import MOST_WARNINGS, RUN_TOOL, Compiled, compile_layers
 from byleave.policy.context import CompileContext
 from byleave.policy.layers import (
     COMMAND_LINE,
@@ -456,3 +457,53 @@ def test_what_leaves_the_workspace_is_noted_once_however_many_views_repeat_it(tm
         ("out",),
         own,
     )
+
+
+def test_what_an_untrusted_file_denies_to_confined_commands_counts_in_its_view() -> None:
+    theirs: Tree = {"shell": {"confine": "off", "access": {"fs": [{"path": "a"}]}}}
+    own, other = layer(USER, {"shell": {}}), layer(PROJECT, theirs, trusted=False)
+    tables = [view.tools["byleave-shell"].access.fs for view in compiled(own, other).policy.views]
+    found = [[rule.path for rule in table.rules] for table in tables if isinstance(table, FsTable)]
+    assert found[0] != ["a"]
+    assert found[1] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(1, ()), (MOST_WARNINGS, ()), (MOST_WARNINGS + 1, ("and 1 more warnings",))]
+)
+def test_warnings_beyond_what_a_person_reads_are_counted(count: int, expected: tuple[str, ...]) -> None:
+    found = layer(USER, {})
+    found.tree[LEFT_OUT] = [f"warning {number}" for number in range(count)]
+    assert compiled(found).warnings == (*found.tree[LEFT_OUT][:MOST_WARNINGS], *expected)
+
+
+PROGRAMS: list[tuple[Tree, Tree, tuple[Any, Any]]] = [
+    ({}, {}, (None, ())),
+    ({"args": [["a"]], "envs": ["A"]}, {}, ((("a",),), ("A",))),
+    ({"args": [["a"]], "envs": ["A"]}, {"envs": ["B"]}, ((("a",),), ("A", "B"))),
+    ({"envs": ["A"]}, {"args": [], "envs": {"strategy": "replace", "value": ["B"]}}, ((), ("B",))),
+]
+
+
+@pytest.mark.parametrize(("weaker", "stronger", "together"), PROGRAMS)
+def test_arguments_and_variables_of_a_program_join_across_layers(
+    weaker: Tree, stronger: Tree, together: tuple[Any, Any]
+) -> None:
+    layers = [
+        layer(name, tool(access={"commands": {"p": said}})) for name, said in ((USER, weaker), (MANAGED, stronger))
+    ]
+    table = compiled(*layers).policy.views[0].tools["t"].access.commands
+    assert isinstance(table, CommandTable)
+    assert [(rule.program, rule.args, rule.envs, rule.source) for rule in table.rules.values()] == [
+        ("p", *together, "managed.toml:0")
+    ]
+
+
+@pytest.mark.parametrize(
+    "rule", [{"deny": {"group": "x"}}, {"deny": {"command": "a", "options": "any", "ops": ["read"]}}]
+)
+def test_a_problem_of_a_rule_is_told_once_where_several_views_have_the_rule(rule: Tree) -> None:
+    layers = (Layer(USER, parse_tree({"rules": [rule]})), layer(PROJECT, {}, trusted=False))
+    with pytest.raises(ConfigErrors) as caught:
+        compiled(*layers)
+    assert len(caught.value.exceptions) == 1

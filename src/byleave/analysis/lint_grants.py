@@ -196,7 +196,7 @@ def _empty_keys(table: Mapping[str, Any]) -> Iterator[str]:
         elif key in ("all", "any"):
             for each in value:
                 yield from _empty_keys(each)
-        elif key == "not" and isinstance(value, dict):
+        elif key in ("not", "url") and isinstance(value, dict):
             yield from _empty_keys(value)
 
 

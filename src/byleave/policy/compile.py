@@ -612,7 +612,7 @@ def _inner(layer: Layer, server: str, path: tuple[str, ...]) -> Tree | None:
     if not table:
         return None
     access = {"access": table["access"]} if "access" in table else {}
-    return {"source": "local", "runtime": "stdio", **access, LINE: table[LINE], AT: table[AT]}
+    return {**access, LINE: table[LINE], AT: table[AT]}
 
 
 def _with_server_variables(view: PolicyView, described: Iterable[ServerDescription]) -> PolicyView:

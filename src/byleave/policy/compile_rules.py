@@ -5,7 +5,7 @@ What touches the disk, and what reads shell commands, is passed in. Problems are
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from byleave.core.arguments import TESTS, ArgumentTest, pointer_problem
 from byleave.core.command_groups import GROUPS
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from byleave.policy.layers import Problems
     from byleave.policy.normalize import At, Item
 
+Value = TypeVar("Value")
 OUTCOMES = {"allow": ALLOW, "ask": ASK, "deny": DENY}
 # Which rules say how a command runs: an allow, and an ask for when the person agrees.
 _HOW_IT_RUNS = frozenset({("allow", "sandbox"), ("allow", "unread"), ("ask", "sandbox")})
@@ -146,13 +147,19 @@ class RuleCompiler:
         )
 
     def _listed(self, table: Mapping[str, Any], key: str, item: Item) -> tuple[str, ...]:
-        """Return the names that a key lists. An empty list has the stricter reading: none in an allow, else any.
+        """Return the names that a key lists; those of an empty list as `_empty` reads it.
 
-        Behind a `not` it is the other way round. No program has the empty name.
+        No program and no method has the empty name.
         """
         words = _words(table.get(key, ()))
-        means_none = ("allow" in item.tree) is (self._inverted % 2 == 0)
-        return ("",) if means_none and key in table and not words else words
+        return self._empty(item, none=("",), every=()) if key in table and not words else words
+
+    def _empty(self, item: Item, *, none: Value, every: Value) -> Value:
+        """Return what an empty list stands for, by the stricter reading: none in an allow, else any.
+
+        Behind a `not` it is the other way round.
+        """
+        return none if ("allow" in item.tree) is (self._inverted % 2 == 0) else every
 
     def _text(self, table: Mapping[str, Any], at: At, item: Item) -> Matcher | None:
         if "text" not in table:
@@ -189,9 +196,13 @@ class RuleCompiler:
             if "ops" in table:
                 self._problem(item, (*at, "ops"), "ops needs a path", "add path = ...")
             return None
-        ops = frozenset(table.get("ops", ALL_OPS))
+        nothing: frozenset[str] = frozenset()
+        ops = frozenset(table.get("ops", ALL_OPS)) or self._empty(item, none=nothing, every=ALL_OPS)
+        texts = _words(table["path"])
+        if not texts:
+            return PathMatcher(compile_glob("/**"), self._empty(item, none=nothing, every=ops), absolute=True)
         found: list[Matcher] = []
-        for text in _words(table["path"]):
+        for text in texts:
             pattern = self._expanded(text, (*at, "path"), item)
             problem = glob_problem(pattern)
             if problem is not None:
@@ -205,7 +216,7 @@ class RuleCompiler:
         """Return the pattern from where its beginning really leads, if links lead it elsewhere."""
         beginning = f"/{glob.literal}" if absolute else glob.literal
         place = self._directory(beginning) if glob.literal else None
-        if place is None or place == beginning or (not absolute and place == f"{self._directory('.')}/{beginning}"):
+        if place in (None, beginning, f"{self._directory('.')}/{beginning}"):
             return None
         rest = glob.names[glob.literal.count("/") + 1 :]
         return Glob(glob.text, (*[name for name in place.split("/") if name], *rest))
@@ -222,7 +233,7 @@ class RuleCompiler:
         if not url:
             self._problem(item, (*at, "url"), "this matches nothing", "name a host")
         scheme = url.get("scheme")
-        methods = tuple(word.upper() for word in _words(url.get("method", ())))
+        methods = tuple(word.upper() for word in self._listed(url, "method", item))
         lowered = None if scheme is None else scheme.lower()
         return UrlMatcher(host, lowered, url.get("port"), url.get("path_prefix"), methods)
 
@@ -271,7 +282,7 @@ class RuleCompiler:
     def _operation(self, table: Mapping[str, Any], at: At, item: Item) -> Matcher | None:
         if "operation" not in table:
             return None
-        kinds = _words(table["operation"])
+        kinds = _words(table["operation"]) or self._empty(item, none=(), every=OPERATIONS)
         for kind in kinds:
             if kind not in OPERATIONS:
                 hint = f"the operations are {sentence_list(OPERATIONS, most=20)}"
@@ -281,7 +292,7 @@ class RuleCompiler:
     def _agent(self, table: Mapping[str, Any], at: At, item: Item) -> Matcher | None:
         if "agent" not in table:
             return None
-        agents = _words(table["agent"])
+        agents = _words(table["agent"]) or self._empty(item, none=(), every=("*",))
         for agent in agents:
             if "[" in agent and glob_problem(agent) is not None:
                 self._problem(item, (*at, "agent"), 'a "[" is not closed', "close it")
