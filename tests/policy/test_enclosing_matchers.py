@@ -12,6 +12,7 @@ READ = {"kind": "read", "path": "keys/k"}
 CALL = {"kind": "call", "agent": "a", "server": "files", "tool": "get", "arguments": {"path": "$OUTER/sub/keys/k"}}
 RULES = {
     "absolute": ('deny = { path = "$OUTER/sub/keys/**" }', READ),
+    "a name with a tilde": ('deny = { path = "~keys/**" }', {"kind": "read", "path": "$OUTER/~keys/k"}),
     "any": ('deny = { any = [{ path = "other/**" }, { path = "sub/keys/**" }] }', READ),
     "all": ('deny = { all = [{ path = "sub/**" }, { path = "**/k" }] }', READ),
     "not": ('deny = { all = [{ path = "sub/**" }, { not = { path = "sub/src/**" } }] }', READ),

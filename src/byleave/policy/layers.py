@@ -113,13 +113,18 @@ def _matcher(table: Mapping[str, Any], outer: str, inner: str) -> Tree:
     return made
 
 
+def _is_whole(text: str) -> bool:
+    """Whether a path means the same place wherever it is written: from the root, or from home."""
+    return text == "~" or text.startswith(("/", "~/"))
+
+
 def _place(text: str, outer: str) -> str:
-    return text if text.startswith(("/", "~")) else os.path.normpath(os.path.join(outer, text))
+    return text if _is_whole(text) else os.path.normpath(os.path.join(outer, text))
 
 
 def _patterns(text: str, outer: str, inner: str) -> Iterator[str]:
     """Yield a pattern as an absolute one, and as the workspace inside names the same files where that is exact."""
-    if text.startswith(("/", "~")):
+    if _is_whole(text):
         yield text
         return
     escaped = "".join([f"[{char}]" if char in "*?[" else char for char in outer.rstrip("/")])
