@@ -35,11 +35,19 @@ def test_a_pattern_is_written_whole_and_from_inside_where_that_is_exact(pattern:
         assert seen_from(tree, OUTER, ROOT)["rules"]["value"][0]["deny"] == {"path": expected}
 
 
-@pytest.mark.parametrize(("outer", "written"), [("/a*b/[c]?", "/a[*]b/[[]c][?]"), ("/", "")])
+@pytest.mark.parametrize(("outer", "written"), [("/a*b/[c]?", "/a[*]b/[[]c][?]"), ("/", ""), ("/X", "/X")])
 def test_the_name_of_the_directory_around_is_no_pattern(outer: str, written: str) -> None:
     tree = parse_tree({"rules": [{"deny": {"path": ["k", "**/l"]}}]})
     found = seen_from(tree, outer, f"{outer.rstrip('/')}/sub")["rules"]["value"][0]["deny"]
     assert found == {"path": [f"{written}/k", f"{written}/**/l", "**/l"]}
+
+
+def test_names_are_kept_whole() -> None:
+    fs = [{"path": "Xa/bX/XcX", "read": True}]
+    tree = parse_tree({"tools": {"t": {"access": {"fs": fs}}}, "rules": [{"deny": {"path": "Xa/bX/c"}}]})
+    seen = seen_from(tree, "/pX", "/pX/Xa/bX")
+    assert seen["rules"]["value"][0]["deny"] == {"path": ["/pX/Xa/bX/c", "c"]}
+    assert [rule["path"] for rule in seen["tools"]["t"]["access"]["fs"]["value"]] == [".", "XcX"]
 
 
 PLACES = [(".", "/p/x"), ("a/../c", "/p/x/c"), ("/a", "/a"), ("~", "~"), ("~/a", "~/a"), ("~a", "/p/x/~a")]

@@ -443,7 +443,7 @@ class LayerFiles:
         try:
             return self._layer(layer_name, name, path, content)
         except ConfigErrors:
-            if real_path(path) == path and not os.path.islink(path):
+            if real_path(path) == path:
                 raise
             # A link to some other file of the workspace, a secret one perhaps: the error must not repeat its lines.
             problem = f"{name} is a link to a file that is no configuration"
