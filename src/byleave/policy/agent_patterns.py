@@ -284,13 +284,22 @@ def _gemini_call(text: str, tool: str) -> Pattern:
     return found if "*" not in name else found.replace(narrow=None, lost="Gemini CLI reads no * there")
 
 
+# The keys of a rule that are no conditions, or that byleave tests. Any other may say that it holds less often.
+_GEMINI_TESTED = frozenset(
+    {
+        *("toolName", "mcpName", "commandPrefix", "decision", "priority", "denyMessage", "deny_message"),
+        *("allowRedirection", "allow_redirection"),
+    }
+)
+
+
 def gemini_rule_patterns(rule: Mapping[str, Any]) -> Iterator[Pattern]:
     """Yield what a rule of a policy file matches; conditions that byleave cannot test make an allow none."""
-    narrowed = any(name in rule for name in ("argsPattern", "commandRegex", "toolAnnotations", "subagent"))
-    narrowed = narrowed or bool(rule.get("modes")) or "interactive" in rule
+    conditions = {name for name in rule if name not in _GEMINI_TESTED and (name != "modes" or rule["modes"])}
     names = rule.get("toolName", "run_shell_command" if "commandPrefix" in rule or "commandRegex" in rule else "*")
     lost, stricter = "it has a condition that byleave cannot test", "its conditions are not tested: it always holds"
     given = [names] if isinstance(names, str) else names if isinstance(names, list) else ["*"]
+    narrowed = bool(conditions) or not isinstance(names, str | list) or not isinstance(rule.get("mcpName", ""), str)
     every = "*" in given and "mcpName" not in rule
     for tool in _GEMINI_EVERY if every else given:
         for pattern in _of_gemini_tool(rule, str(tool)):
@@ -301,7 +310,7 @@ def gemini_rule_patterns(rule: Mapping[str, Any]) -> Iterator[Pattern]:
 def _of_gemini_tool(rule: Mapping[str, Any], tool: str) -> Iterator[Pattern]:
     if isinstance(server := rule.get("mcpName"), str):
         found = call_pattern(f"{server} {tool}", server, "" if tool == "*" else tool)
-        exact = tool == "*" or ("*" not in server and "*" not in tool)
+        exact = "*" not in server + tool or (tool == "*" and (server == "*" or "*" not in server))
         yield found if exact else found.replace(narrow=None, lost="Gemini CLI reads no * there")
     elif tool in GEMINI_SHELL and "commandPrefix" in rule:
         prefixes = rule["commandPrefix"]
