@@ -215,6 +215,10 @@ def _codex_server(
         pattern = call_pattern(f"{name} {tool} {mode}", name, tool)
         if tool == "*" and mode != "approve":  # the tools of which another mode is said are exceptions
             pattern = _but(pattern, [call_pattern("", name, each) for each in modes if modes[each] == "approve"])
+        elif tool == "*":  # and those that Codex decides about by itself are not allowed
+            own = [call_pattern("", name, each) for each in modes if modes[each] == "auto"]
+            exact = all(each.narrow is not None for each in (pattern, *own))
+            pattern = pattern.replace(narrow=_but(pattern, own).wide if exact else None)
         yield PermissionEntry(ALLOW if mode == "approve" else ASK, pattern, source, where)
 
 
