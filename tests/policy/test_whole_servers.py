@@ -77,9 +77,9 @@ JOINED: list[tuple[Tree, Tree, Tree]] = [
         {"command": ("x",), "env": {"A": "b", "C": "d"}, "description": "e"},
     ),
     (
-        {"url": "https://h/", "headers": {"A": "b"}},
+        {"url": "https://h/", "headers": {"A": "b", "F": "g"}},
         {"headers": {"A": "c", "D": "e"}},
-        {"url": "https://h/", "transport": "http", "headers": {"A": "c", "D": "e"}},
+        {"url": "https://h/", "transport": "http", "headers": {"A": "c", "D": "e", "F": "g"}},
     ),
     (
         {"command": ["x"], "limits": {"memory": 5, "processes": 1}},
@@ -87,14 +87,20 @@ JOINED: list[tuple[Tree, Tree, Tree]] = [
         {"command": ("x",), "settings": {"memory": 6, "processes": 1}},
     ),
     (
-        {"command": ["x"], "limits": {"memory": 5}, "stateful": False, "access": ACCESS},
+        {
+            "command": ["x"],
+            "limits": {"memory": 5},
+            "stateful": False,
+            "access": ACCESS,
+            "tools": {"u": {"access": ACCESS}},
+        },
         {"command": ["y"], "tools": {"t": {"access": ACCESS}}},
         {
             "command": ("y",),
             "settings": {"memory": 5},
             "stateful": False,
             "has_access": True,
-            "tools": {"t": "servers.s.t"},
+            "tools": {"u": "servers.s.u", "t": "servers.s.t"},
         },
     ),
     ({"command": ["x"]}, {"access": {}}, {"command": ("x",), "has_access": True}),
@@ -177,11 +183,11 @@ def test_what_is_filled_in_is_secret_unless_every_process_has_it() -> None:
 
 def test_all_texts_of_a_server_are_filled_in_and_each_variable_is_named_once() -> None:
     config = ServerConfig(
-        "s", "http", url="https://h/${A}", headers={"H": "${B} ${A}"}, env={"E": "${C:-${D}}"}, command=("${A}",)
+        "s", "http", url="https://h/${U}${A}", headers={"H": "${B} ${A}"}, env={"E": "${C:-${D}}"}, command=("${A}",)
     )
-    assert config.variables == ("A", "C", "B")
-    filled = expanded(config, {"A": "1", "B": "2", "C": "3"})
-    assert filled == ExpandedServer(("1",), "https://h/1", {"E": "3}"}, {"H": "2 1"}, ("1", "3", "2"))
+    assert config.variables == ("A", "U", "C", "B")
+    filled = expanded(config, {"A": "1", "B": "2", "C": "3", "U": "4"})
+    assert filled == ExpandedServer(("1",), "https://h/41", {"E": "3}"}, {"H": "2 1"}, ("1", "4", "3", "2"))
     assert ServerConfig("s", "stdio", command=("x",)).variables == ()
 
 

@@ -235,14 +235,14 @@ class _Normal:
     def _older_host(self, text: str, at: At) -> Tree:
         """Read a host of the older spelling, which may also be written as a URL."""
         scheme, mark, rest = text.partition("://")
-        host, slash, path = (rest if mark else text).partition("/")
+        host, _slash, path = (rest if mark else text).partition("/")
         rule: Tree = {"host": host, "allow": True, **self._mark(at)}
         name, _colon, port = host.rpartition(":")
         if ":" not in name and _is_port(port):  # else it is an address, or no host at all, which the compiler will say
             rule |= {"host": name, "port": int(port)}
         if mark:
             rule["scheme"] = scheme
-        if slash and path:
+        if path:
             rule["path_prefix"] = f"/{path}"
         return rule
 

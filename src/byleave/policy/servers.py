@@ -186,14 +186,12 @@ def _merged(tables: Sequence[Tree]) -> Tree:
             if key in table:
                 merged[key] = {**merged.get(key, {}), **table[key]}
         merged |= {key: value for key, value in table.items() if key not in ("env", "headers", "limits", "tools")}
-        if "access" in table:
-            merged["access"] = True
     return merged
 
 
 def _server(name: str, merged: Tree, layers: tuple[Layer, ...]) -> ServerConfig:
     command, url = merged.get("command"), merged.get("url")
-    tools = {tool: f"{SERVERS}{name}.{tool}" for tool, entry in merged.get("tools", {}).items() if "access" in entry}
+    tools = {tool: f"{SERVERS}{name}.{tool}" for tool in merged.get("tools", ())}
     may = merged.get("may")
     last = layers[-1]
     return ServerConfig(
@@ -207,7 +205,7 @@ def _server(name: str, merged: Tree, layers: tuple[Layer, ...]) -> ServerConfig:
         description=merged.get("description", ""),
         may=None if may is None else tuple(may),
         stateful=merged.get("stateful", True),
-        share={True: True, False: False}.get(merged.get("share", "auto")),
+        share={True: True, False: False}.get(merged.get("share")),
         enabled=merged.get("enable", True),
         has_access="access" in merged or bool(tools),
         tools=tools,
