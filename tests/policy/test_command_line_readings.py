@@ -31,9 +31,9 @@ FIELDS = {
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a home and a workspace, which is a repository and has a link."""
+    """A directory with a home and two workspaces: one is a repository and has a link, one is `plain`."""
     base = tmp_path_factory.mktemp("lines").resolve()
-    for directory in ("ws/src/deep", "ws/.git", "home"):
+    for directory in ("ws/src/deep", "ws/.git", "home", "plain/sub"):
         (base / directory).mkdir(parents=True)
     (base / "ws/.git/HEAD").write_text("ref: x\n")
     for file in ("file", "in", "src/a.txt"):
@@ -54,9 +54,12 @@ def part(found: MatchPart) -> dict[str, Any]:
     return said | {name: value for name, value in usual.items() if value != FIELDS[name][1]}
 
 
-@pytest.mark.parametrize("case", CASES, ids=[json.dumps([case["line"], case.get("cwd", "")]) for case in CASES])
+@pytest.mark.parametrize(
+    "case", CASES, ids=[json.dumps([case["line"], case.get("cwd", ""), case.get("where", "")]) for case in CASES]
+)
 def test_a_line_is_read_as_a_whole(case: dict[str, Any], base: Path) -> None:
-    reader = CommandLineReader(Root(str(base / "ws")), BUILT_IN, str(base / "home"))
+    root = base / case.get("where", "ws")
+    reader = CommandLineReader(Root(str(root)), BUILT_IN, str(base / "home"))
     line = reader.read(case["line"], case.get("cwd"), case.get("shell"))
     found = {
         "parts": [part(each) for each in line.parts],
@@ -67,10 +70,10 @@ def test_a_line_is_read_as_a_whole(case: dict[str, Any], base: Path) -> None:
         "whole": line.whole,
     }
     text = json.dumps(found)
-    for name, path in (("$ROOT", base / "ws"), ("$HOME", base / "home"), ("$BASE", base)):
+    for name, path in (("$ROOT", root), ("$HOME", base / "home"), ("$BASE", base)):
         text = text.replace(str(path), name)
     nothing = {"parts": [], "argvs": [], "redirections": [], "problem": None, "loose": [], "whole": False}
-    asked = ("line", "cwd", "shell")
+    asked = ("line", "where", "cwd", "shell")
     assert json.loads(text) == nothing | {key: value for key, value in case.items() if key not in asked}
 
 
