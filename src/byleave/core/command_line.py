@@ -301,11 +301,13 @@ def _suggestion(line: CommandLine, answers: Sequence[_Answer]) -> str | None:
         plain = answer.silent and answer.runs and line.parts[number].blocked is None
         if plain and not _is_placed(line.parts[number]):
             return None  # its name means another file elsewhere, and a rule could not say which
+        if plain and line.parts[number].repository is not None:
+            return None  # no words reach the configuration of another repository
         knowledge = line.parts[number].knowledge if plain else None
         blocks.append(suggest_command_rule(line.argvs[number], knowledge) if plain else _suggest_write(line, answer))
     if None in blocks:
         return None
-    return "\n\n".join(dict.fromkeys(block for block in blocks if block is not None))
+    return "\n\n".join(dict.fromkeys(block for block in blocks if block is not None)) or None
 
 
 def _is_placed(part: MatchPart) -> bool:

@@ -8,6 +8,7 @@ Start at `decide`. Files are decided in `file_decision`, commands in `command_li
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from byleave.core.access import PUBLIC, Default
@@ -79,9 +80,7 @@ def _url(policy: CompiledPolicy, action: UrlAction, _places: tuple[Place, ...]) 
     if isinstance(target, BadUrl):
         return Verdict(DENY, target.problem, "bad_url", (RuleRef("how URLs are read", BUILT_IN, DENY),))
     if action.refused is not None:
-        reason = (
-            f"reaching {target.scheme}://{shown(target.host)}{target.shown_port} is denied: {shown(action.refused)}"
-        )
+        reason = f"reaching {_place(target)} is denied: {shown(action.refused)}"
         return Verdict(DENY, reason, "denied", (RuleRef("limits of the proxy", BUILT_IN, DENY),))
     ruled = _url_by_rules(policy, action, target)
     if action.tool is None:
@@ -97,23 +96,29 @@ def _url_by_rules(policy: CompiledPolicy, action: UrlAction, target: Target) -> 
         return None
 
     subject = MatchContext("fetch", action.agent, url=target, method=action.method)
-    what = f"reaching {target.scheme}://{shown(target.host)}"
-    return policy.by_rules(subject, what, silent=action.tool is not None)
+    return policy.by_rules(subject, f"reaching {_place(target)}", silent=action.tool is not None)
+
+
+def _place(target: Target) -> str:
+    """Return scheme, host and port as a URL shows them."""
+    host = f"[{target.host}]" if ":" in target.host else shown(target.host)
+    return f"{target.scheme}://{host}{target.shown_port}"
 
 
 def _url_by(tool: ToolPolicy, target: Any, address: str | None) -> Answer:
     table = tool.access.net
-    where = f"{target.scheme}://{shown(target.host)}{target.shown_port}"
+    where = _place(target)
     if isinstance(table, Default):
         refused = refuse_public(target, address) if table is PUBLIC else None
         if refused is not None:
-            return Verdict(DENY, f"reaching {where} is denied: {refused}", "denied", (table.ref,)), False
+            ref = RuleRef(table.rule, BUILT_IN, DENY)
+            return Verdict(DENY, f"reaching {where} is denied: {refused}", "denied", (ref,)), False
         return _by_default(table, f"reaching {where}", lambda: suggest_net(tool.access, tool.name, target)), False
     answer = decide_net(table, target)
     ref = table.ref(answer.rule, allowed=answer.allowed)
     if answer.problem is not None:
         ref = RuleRef(answer.problem, BUILT_IN, DENY)
-    if answer.rule is None or not answer.allowed:
+    if not answer.allowed:
         said = answer.problem or (
             f"the rule `{ref.rule}` matches it" if answer.rule is not None else "no network rule of this tool covers it"
         )
@@ -122,10 +127,10 @@ def _url_by(tool: ToolPolicy, target: Any, address: str | None) -> Answer:
         return Verdict(DENY, reason, "denied", (ref,), suggestion), answer.rule is not None
     if address is not None and not may_dial(answer.rule, address):
         denied = RuleRef(f"private addresses ({ref.rule})", BUILT_IN, DENY)
-        reason = (
-            f"reaching {where} is denied: it leads to {shown(address)}, which is not a public address, "
-            f"and the rule `{ref.rule}` does not say `private = true`"
-        )
+        why = f"the rule `{ref.rule}` does not say `private = true`"
+        if answer.rule is None or not may_dial(answer.rule.replace(private=True), address):
+            why = "only a rule for that very address allows it"
+        reason = f"reaching {where} is denied: it leads to {shown(address)}, which is not a public address, and {why}"
         return Verdict(DENY, reason, "denied", (denied, ref)), True
     return Verdict(ALLOW, f"reaching {where} is allowed by the rule `{ref.rule}`", "ok", (ref,)), True
 
@@ -143,8 +148,9 @@ def _env_by(tool: ToolPolicy, name: str, *, substitutes: bool) -> Answer:
     what = f"{'using' if substitutes else 'reading'} the variable {quoted(name)}"
     if not name or "=" in name or "\0" in name:
         return Verdict(DENY, f"{what} is denied: a variable cannot have that name", "denied", (_ENV_NAMES,)), False
+    suggest = partial(suggest_env, tool.access, tool.name, name, "substitute" if substitutes else "read")
     if isinstance(table, Default):
-        return _by_default(table, what, lambda: suggest_env(tool.access, tool.name, name)), False
+        return _by_default(table, what, suggest), False
     rule = table.match(name)
     allowed = rule is not None and (rule.read or (substitutes and rule.substitute))
     ref = table.ref(rule, allowed=allowed)
@@ -153,8 +159,7 @@ def _env_by(tool: ToolPolicy, name: str, *, substitutes: bool) -> Answer:
     said = (
         f"the rule `{ref.rule}` does not grant it" if rule is not None else "no environment rule of this tool covers it"
     )
-    suggestion = suggest_env(tool.access, tool.name, name)
-    return Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggestion), rule is not None
+    return Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggest()), rule is not None
 
 
 _ENV_NAMES = RuleRef("names of variables", BUILT_IN, DENY)

@@ -114,7 +114,7 @@ def strictest(verdicts: list[Verdict]) -> Verdict:
         return verdicts[0]
     first = max(verdicts, key=_strictness)
     others = [ref for verdict in verdicts if verdict is not first for ref in verdict.because]
-    because = (*first.because, *(ref for ref in others if ref not in first.because))
+    because = tuple(dict.fromkeys([*first.because, *others]))
     sandbox = first.sandbox
     if sandbox is not None and first.decision is not DENY:  # a confined allow is stricter than a plain one
         sandbox = max([verdict.sandbox for verdict in verdicts if verdict.sandbox is not None])

@@ -88,8 +88,8 @@ def decide_part_of_move(
     The verdict has no suggestion: the whole move needs one.
     """
     below = kind if tree else None
-    named = place.relative if place.relative is not None else place.canonical
-    return _decide(policy, place, _Touch(kind, named, tool, below=below, agent=agent, operation="move", suggests=False))
+    touch = _Touch(kind, place.canonical, tool, below=below, agent=agent, operation="move", suggests=False)
+    return _decide(policy, place, touch)
 
 
 class _Touch:
@@ -143,8 +143,8 @@ def _grants(policy: CompiledPolicy, kind: str, tool: str | None) -> tuple[str, .
     """Return the paths at which this is granted: by the tool's own rules, without a tool by `rules`."""
     if tool is None:
         return tuple(dict.fromkeys(path for table in policy.rule_tables() for path in table.grants(kind)))
-    known = policy.views[0].tools.get(tool)
-    if known is None or not known.enabled:
+    known = policy.tool(tool)
+    if not known.enabled:
         return ()
     return known.access.grants(CAPABILITY_OF[kind])
 
@@ -178,7 +178,7 @@ def _decide_touch(policy: CompiledPolicy, place: Place, touch: _Touch) -> Verdic
 
 def _ruled(policy: CompiledPolicy, place: FsTarget, touch: _Touch, *, silent: bool) -> Verdict | None:
     """Ask the ordered rules about this touch."""
-    if silent and next(policy.rule_tables(), None) is None:
+    if next(policy.rule_tables(), None) is None:
         return None
 
     subject = MatchContext(touch.operation, touch.agent, op=touch.kind, file=place, below=touch.below is not None)
@@ -191,8 +191,8 @@ def _by_rules_alone(policy: CompiledPolicy, place: FsTarget, touch: _Touch, prot
     if ruled is None or ruled.because[0] == NO_RULE:
         return _unclaimed(place, touch, protection)
     if ruled.decision is ALLOW and protection is not None and not _named_by_rules(policy, place, touch, protection):
-        asked = _unclaimed(place, touch, protection)
-        return asked.replace(because=(*asked.because, *ruled.because))
+        asked = _unclaimed(place, touch, protection)  # a rule behind the one that allows would not be heard
+        return asked.replace(because=(*asked.because, *ruled.because), suggestion=None)
     return ruled.replace(canonical=place.canonical)
 
 
@@ -237,7 +237,7 @@ def _by_tool(
     if answer.decision is not ALLOW:
         return _not_allowed(table, place, touch, answer), rule is not None and touch.is_withheld_by(rule)
     if rule is not None and touch.takes_away and rule.external and place.canonical == rule.approved_target:
-        return _mounted(table, place, touch, rule), True
+        return _mounted(place, touch, rule), True
     if protection is not None and not (rule is not None and protection.named_by(rule.path)):
         return _protected(table, place, touch, protection, rule), False
     ref = table.ref if isinstance(table, Default) else table.ref(rule, decision=ALLOW)
@@ -302,12 +302,11 @@ def _guarded(place: FsTarget, touch: _Touch, protection: Protection) -> Verdict:
     return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, ())
 
 
-def _mounted(table: FsTable | Default, place: FsTarget, touch: _Touch, rule: FsRule) -> Verdict:
+def _mounted(place: FsTarget, touch: _Touch, rule: FsRule) -> Verdict:
     """What was approved is what lies in a mount; the mount's own place belongs to the directory around it."""
     ref = RuleRef(f"{rule.text}, the mount itself", rule.source, DENY)
     reason = f"{touch.kind} on {_named(place, touch)} is denied: it is a mount; remove it with `byleave unmount`"
-    grants = table.grants(touch.capability) if isinstance(table, FsTable) else None
-    return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, grants)
+    return Verdict(DENY, reason, "denied", (ref,), None, place.canonical)
 
 
 def _protected(
@@ -327,7 +326,11 @@ def _unclaimed(place: FsTarget, touch: _Touch, protection: Protection | None) ->
     if protection is not None:
         ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, ASK)
         why = f"{shown(protection.place)} is a protected place"
-    suggestion = suggest_path_rule(place, touch.kind, wide=protection is None) if touch.suggests else None
+    suggestion = None
+    named = place.relative if place.relative is not None else place.canonical
+    if touch.suggests and (protection is None or protection.named_by(named)):
+        tree = touch.below is not None
+        suggestion = suggest_path_rule(place, touch.kind, wide=protection is None, tree=tree)
     return Verdict(
         ASK,
         f"{touch.kind} on {_named(place, touch)} needs your approval: {why}",

@@ -178,7 +178,7 @@ class FsTable(Sealed):
         folded = self._denied[capability].over(path, longer_than=rule.path)
         if folded is not None:
             return FsAnswer(DENY, "denied", folded)
-        if rule.external and rule.dropped is None:  # an external rule says nothing about a place inside
+        if rule.external:  # an external rule says nothing about a place inside
             return FsAnswer(DENY, "denied", rule)
         return self._answer(rule, capability)
 
@@ -232,7 +232,7 @@ class _Denied:
             return None
         depth = _depth(longer_than)
         folded = fold(path)
-        while folded and _depth(folded) > depth:
+        while _depth(folded) > depth:
             rule = self._by_fold.get(folded)
             if rule is not None:
                 return rule

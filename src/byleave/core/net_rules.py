@@ -254,8 +254,6 @@ def _keys(target: Target) -> tuple[Key, ...]:
     scheme, port = target.scheme, target.port
     if not target.default_port:
         return ((None, port), (scheme, port))
-    if port is None:
-        return ((None, None), (scheme, None))
     return ((None, None), (scheme, None), (None, port), (scheme, port))
 
 
@@ -318,8 +316,6 @@ def _wrapped(address: Address) -> IPv4Address | None:
     from ipaddress import IPv4Address  # heavy: most hosts are names
 
     value = int(address)
-    if address.version == 4:
-        return None
     if value >> 112 == 0x2002:  # 2002::/16, 6to4
         return IPv4Address(value >> 80 & 0xFFFFFFFF)
     if _is_nat64(value):

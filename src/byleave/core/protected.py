@@ -344,12 +344,12 @@ def _place(path: str, end: int, least: int, pattern: str, relative: str | None, 
     if relative is None:
         return Protection(pattern, "/".join(names), final, pattern)
     where = "/".join(names[least:])
-    return Protection(where or pattern, where, final, pattern)
+    return Protection(where, where, final, pattern)
 
 
 def _without(folded: str, relative: str) -> str:
     """Return the folded root of a workspace, from a path in it and that path's name there."""
-    return folded[: len(folded) - len(relative)].rstrip("/") if relative else folded
+    return folded[: len(folded) - len(relative)].rstrip("/")
 
 
 def builtin_places() -> Iterator[Protection]:

@@ -14,7 +14,7 @@ from byleave.core.access import SHELL_TOOL, VFS, Default
 from byleave.core.cautions import UNKNOWN_OPTION, call_caution, command_cautions, kind_caution, wide_subcommand
 from byleave.core.decision import ALLOW, BUILT_IN
 from byleave.core.env_rules import name_problem
-from byleave.core.fs_rules import CAPABILITIES, WRITES, FsRule, FsTable
+from byleave.core.fs_rules import CAPABILITIES, WRITES, FsRule, FsTable, FsTarget
 from byleave.core.paths import refuse_input
 from byleave.core.redact import shows_secret
 from byleave.text import shown
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from byleave.core.access import Access
     from byleave.core.command_rules import CommandRule
-    from byleave.core.fs_rules import FsTarget
     from byleave.core.match_context import Knowledge
     from byleave.core.net_rules import NetTable
     from byleave.core.url import Target
@@ -40,11 +39,10 @@ def suggest_fs(
     table = access.fs
     kept = _all_of(table)
     blocks = [] if kept is None else [_fs_block(tool, ".", kept)]  # the first declared rule closes the type: keep it
+    given = kept or set()
     if isinstance(table, FsTable):
-        present = table.match(path)
-        given = _granted(present) if present is not None and not present.external else set()
-    else:
-        given = kept or set()
+        place = FsTarget(path, path)
+        given = {name for name in CAPABILITIES if table.decide(place, name).decision is ALLOW}
     return "\n\n".join([*blocks, _fs_block(tool, path or ".", (given - without) | {capability})])
 
 
@@ -66,11 +64,11 @@ def suggest_net(access: Access, tool: str, target: Target) -> str | None:
     return _beside_files(access, tool, "\n".join([*lines, "allow = true"]))
 
 
-def suggest_env(access: Access, tool: str, name: str) -> str | None:
-    """Return the rule that lets the tool read one variable."""
+def suggest_env(access: Access, tool: str, name: str, use: str) -> str | None:
+    """Return the rule that lets the tool `read` one variable, or merely has the host `substitute` it."""
     if not is_speakable(tool, name) or "*" in name or name_problem(name) is not None:
         return None
-    block = f"[[{access_table(tool)}.env]]\nname = {toml_string(name)}\nread = true"
+    block = f"[[{access_table(tool)}.env]]\nname = {toml_string(name)}\n{use} = true"
     return _beside_files(access, tool, block)
 
 
@@ -114,10 +112,11 @@ _SOURCES = (
 )
 
 
-def suggest_path_rule(place: FsTarget, kind: str, *, wide: bool = False) -> str | None:
+def suggest_path_rule(place: FsTarget, kind: str, *, wide: bool = False, tree: bool = False) -> str | None:
     """Return the rule that lets this path be touched in this way, for every agent.
 
-    `wide`: the sources of the same kind in its directory may be, too, if nothing protects it.
+    `wide`: the sources of the same kind in its directory may be, too, if nothing protects it. `tree`: all that is
+    below it has to be.
     """
     if place.door is not None:  # the rule would have to name where the link leads, which is not shown to agents
         return None
@@ -128,6 +127,7 @@ def suggest_path_rule(place: FsTarget, kind: str, *, wide: bool = False) -> str 
         path = _with_its_like(place.relative, kind) or path
     if _shows_secret([path]):
         return None
+    path = f"{path}/**" if tree else path
 
     rule = f"[[rules]]\nallow = {{ path = {toml_string(path)}, ops = [{toml_string(kind)}] }}"
     return _with_cautions(rule, [kind_caution(kind)])
