@@ -44,10 +44,11 @@ def decide_selected(looked: SearchedFiles, start: FsTarget, what: str) -> Verdic
         return Verdict(decision, reason, CODES[decision], (rule.ref,), None, start.canonical)
     covered = looked.covered
     if covered.places:
-        first = covered.places[0]
         rules = tuple(dict.fromkeys(each.rule.ref for each in covered.places))
+        closing = sentence_list(list(dict.fromkeys(_said(each.rule) for each in covered.places)), most=_MOST_NAMED)
+        verb = "closes" if len(rules) == 1 else "close"
         names = sentence_list([quoted(name) for name in dict.fromkeys(covered.names)], most=_MOST_NAMED)
-        reason = f"{what} {VERBS[ASK]}: it can read {names}, which {_said(first.rule)} closes"
+        reason = f"{what} {VERBS[ASK]}: it can read {names}, which {closing} {verb}"
         return Verdict(ASK, reason, CODES[ASK], rules, None, start.canonical)
     if not covered.complete:
         rules = tuple(dict.fromkeys(rule.ref for rule in looked.closed.rules))
