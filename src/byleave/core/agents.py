@@ -239,10 +239,9 @@ class _View:
 
     def _server_denied(self, kind: str, name: str) -> _Answer:
         """Return the server's denial as the answer for what it offers, with the rule that would allow both."""
-        verdict = self._answer.verdict
-        if self._answer.written or verdict.suggestion is None:
+        if self._answer.written:
             return self._answer
-        helped = verdict.replace(suggestion=self._suggestion(kind, name))
+        helped = self._answer.verdict.replace(suggestion=self._suggestion(kind, name))
         return _Answer(helped, written=False)
 
     def _decide_name(self, kind: str, name: str) -> _Answer:
@@ -260,7 +259,7 @@ class _View:
             keys = ", ".join(shown(listed.key) for listed in lists)
             ref = compiled.missing(f"{keys} does not list it", allows=False, source=lists[0].entries[0].source)
             return _answer(ref, what, server, suggestion=self._suggestion(kind, name))
-        narrowed = self._allows[TOOLS] if kind != TOOLS else ()
+        narrowed = self._allows[TOOLS]
         if narrowed:
             text = f"{shown(narrowed[0].key)} narrows the server, and allow.{kind} does not name it"
             ref = compiled.missing(text, allows=False, source=narrowed[0].entries[0].source)
@@ -341,7 +340,7 @@ def _answer(
         f"{what} is allowed by {ref.rule}" if allowed else f"{what} is denied{' by' if written else ':'} {ref.rule}"
     )
     return _Answer(
-        Verdict(ref.decision, reason, "ok" if allowed else "denied", (ref, *before), None if allowed else suggestion),
+        Verdict(ref.decision, reason, "ok" if allowed else "denied", (ref, *before), suggestion),
         written,
     )
 
