@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from byleave.core.arguments import ANY_TOOL, UNKNOWN, ArgumentTest
 from byleave.core.fs_rules import FsTarget
 from byleave.core.match_context import Knowledge, MatchContext, MatchPart
 from byleave.core.matchers import (
@@ -189,6 +190,14 @@ COVERED: list[tuple[str, Matcher, MatchPart | None, bool]] = [
     ("a change of directory", GIT, part(moved="cd"), False),
     ("a change of directory beside a directory", CommandMatcher(within="/x"), part(moved="cd"), True),
     ("an agent", AgentMatcher(("a",)), part(), True),
+    ("an operation", OperationMatcher(("execute",)), part(), True),
+    ("what is not", Not(GIT), part("ls"), True),
+    (
+        "any, of which one that covers is a look-alike",
+        AnyOf((CommandMatcher(("git",), any_options=True), CommandMatcher(("./git",)))),
+        part("./git", at_root=True, moved="-C"),
+        False,
+    ),
     ("an agent, and no command", AgentMatcher(("a",)), None, True),
     ("an agent, and an option that writes", AgentMatcher(("a",)), part(known=Known(option="-o")), False),
     ("an operation, and another repository", OperationMatcher(("execute",)), part(repository="r"), False),
@@ -226,6 +235,14 @@ TEXTS: list[tuple[str, tuple[str | None, ...], dict[str, Any], bool | None]] = [
     ("git p?sh *", ("git", "p", None), {}, None),
     ("git push", ("git", None), {}, None),
     ("te?t", ("git",), {}, True),
+    ("git push -f", ("/usr/bin/git", "push", "-f"), {}, True),
+    ("git ", ("git", ""), {}, True),
+    ("git ", ("/usr/bin/git", ""), {}, True),
+    ("g?t p*", ("got", None), {}, None),
+    ("g*t push", ("gxt", None), {}, None),
+    ("g*t*", ("gxt", None), {}, None),
+    ("aXb*", ("aY", None), {}, False),
+    ("git*", ("git", "push", None), {}, None),
     ("git", ("git",), {"empty": True}, False),
 ]
 
@@ -238,6 +255,11 @@ def test_a_text_of_another_agent_is_held_against_the_words_as_far_as_they_are_kn
     assert answers(TextMatcher(pattern), subject) == [False, expected]
     assert TextMatcher(pattern).concerns(subject, granting=False) is not more.get("empty", False)
     assert answers(TextMatcher(pattern), of(None)) == [False, False]
+
+
+def test_a_text_of_another_agent_is_also_held_against_the_command_as_it_is_written() -> None:
+    written = MatchPart("git   push", "frob", Known(texts=("frob",)), ())
+    assert answers(TextMatcher("git push"), of(written)) == [False, True]
 
 
 def path(text: str, *, ops: frozenset[str] = ALL_OPS, absolute: bool = False, resolved: str = "") -> PathMatcher:
@@ -253,6 +275,8 @@ PATHS: list[tuple[str, PathMatcher, FsTarget, bool, bool | None, bool | None]] =
     ("another operation", path("a/*", ops=READ), INSIDE, False, False, False),
     ("another case", path("A/X"), INSIDE, False, False, True),
     ("a place outside by its link", path("l/**"), OUT, False, False, True),
+    ("a place outside, and all of the workspace", path("**"), OUT, False, False, True),
+    ("a tree that one of two patterns reaches", path("a/*.py", resolved="/q/*"), TREE, True, False, None),
     ("a place outside by where it is", path("/e/**", absolute=True), OUT, False, True, True),
     (
         "a place outside by a link that an absolute pattern cannot mean",
@@ -301,6 +325,7 @@ URLS: list[tuple[UrlMatcher, str, str | None, bool, bool]] = [
     (UrlMatcher("h.com", port=81), "https://h.com:81/", None, True, True),
     (UrlMatcher("h.com", port=81), "https://h.com/", None, False, False),
     (UrlMatcher("h.com"), "https://u@h.com/", None, False, True),
+    (UrlMatcher("h.com"), "https://x.com/", None, False, False),
     (UrlMatcher(), "https://x.com/", None, True, True),
     (UrlMatcher(scheme="http"), "https://x.com/", None, False, False),
     (UrlMatcher("h.com", path_prefix="/a"), "https://h.com/b", None, False, False),
@@ -343,6 +368,7 @@ def test_a_matcher_speaks_about_its_own_kind_of_subject(matcher: Matcher, expect
     assert spoken == expected
     for name, subject in SUBJECTS.items():
         if name not in expected:
+            assert answers(matcher, subject) == [False, False]
             assert answers(Not(matcher), subject) == [False, False]
 
 
@@ -357,6 +383,37 @@ AGENTS: list[tuple[str | None, bool, bool]] = [
 @pytest.mark.parametrize(("agent", "allows", "denies"), AGENTS)
 def test_an_agent_is_denied_under_its_other_names_too(agent: str | None, *, allows: bool, denies: bool) -> None:
     assert answers(AgentMatcher(("codex",)), MatchContext("execute", agent)) == [allows, denies]
+
+
+def test_any_agent_is_one_that_has_a_name() -> None:
+    assert answers(AgentMatcher(("*",)), MatchContext("execute")) == [False, False]
+
+
+def test_what_looks_like_the_program_is_clearly_something_else_only_to_be_denied() -> None:
+    assert answers(Not(GIT), of(part("./git"))) == [False, True]
+    assert answers(Not(GIT), of(part(None))) == [None, None]
+
+
+PREFIX = ArgumentTest("/x", "prefix", "a")
+CALLED: list[tuple[CallMatcher, str, str | None, Any, bool | None, bool | None]] = [
+    (CallMatcher("s*", "t"), "s1", "t", None, True, True),
+    (CallMatcher("s*", "t"), "r1", "t", None, False, False),
+    (CallMatcher("s*", "t"), "s1", "u", None, False, False),
+    (CallMatcher("s*", "t"), "s1", None, None, False, False),
+    (CallMatcher("s*", "t"), "s1", ANY_TOOL, None, None, None),
+    (CallMatcher("s*"), "s1", None, None, True, True),
+    (CallMatcher("s*"), "s1", ANY_TOOL, None, True, True),
+    (CallMatcher("s", "t", PREFIX), "s", "t", {"x": "ab"}, True, True),
+    (CallMatcher("s", "t", PREFIX), "s", "t", {"x": "b"}, False, False),
+    (CallMatcher("s", "t", PREFIX), "s", "t", UNKNOWN, None, None),
+]
+
+
+@pytest.mark.parametrize(("matcher", "server", "tool", "arguments", "allows", "denies"), CALLED)
+def test_a_call_matches_by_server_tool_and_argument(
+    matcher: CallMatcher, server: str, tool: str | None, arguments: Any, *, allows: bool | None, denies: bool | None
+) -> None:
+    assert answers(matcher, MatchContext("other", call=(server, tool, arguments))) == [allows, denies]
 
 
 def test_three_answers_are_joined_by_the_clearest() -> None:
@@ -433,6 +490,8 @@ FILES: list[tuple[Matcher, list[str], list[str]]] = [
     (All((path("a"), AgentMatcher(("x",)))), ["a"], ["a"]),
     (All((path("a", ops=READ), OperationMatcher(("edit",)))), [], []),
     (All((GIT, AgentMatcher(("x",)))), [], []),
+    (All((AnyOf((path("a"), AgentMatcher(("x",)))), AgentMatcher(("y",)))), ["a", "."], ["a", "."]),
+    (All((AnyOf((AgentMatcher(("y",)), AgentMatcher(("x",)))), path("a"))), ["a"], ["a"]),
     (All((AnyOf((path("a"), path("b"))), AgentMatcher(("x",)))), ["a", "b"], ["a", "b"]),
     (AnyOf((GIT, path("b"))), ["b"], ["b"]),
     (AnyOf((GIT, CALL)), [], []),
