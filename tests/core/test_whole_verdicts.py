@@ -32,6 +32,8 @@ SCENES: list[dict[str, Any]] = [
     for scene in tomllib.loads(file.read_text("utf-8"))["scene"]
 ]
 
+SANDBOX = {(False, False): "plain", (True, False): "confined", (True, True): "confined only", None: "none"}
+
 
 def access_of(view: dict[str, Any]) -> accesses.Access:
     """Return the access of the tool `t` by the rules that a view writes out, beside the defaults that it names."""
@@ -81,19 +83,20 @@ def answer(scene: dict[str, Any], case: dict[str, Any], root: str) -> dict[str, 
     try:
         if scene.get("live"):
             policy = byleave.compile_policy(scene["policy"], root=root)
-            tree = verdict_tree(policy.decide(case["action"], confines=case.get("confines", False)))
+            verdict = policy.decide(case["action"], confines=case.get("confines", False))
         else:
             places = tuple(place_of(each) for each in case.get("places", ()))
-            tree = verdict_tree(decide(policy_of(scene, root), parse_action(case["action"]), places))
+            verdict = decide(policy_of(scene, root), parse_action(case["action"]), places)
     except InputError as error:
         return {"error": str(error)}
+    tree = verdict_tree(verdict)
     tree["because"] = [" | ".join(ref.values()) for ref in tree["because"]]
     if tree["decision"] != "allow" and tree["suggestion"] is None:
         del tree["suggestion"]  # TOML has no null
     if "grants" in tree:
         tree["grants"] = list(tree["grants"])
-    if "sandbox" in tree and tree["sandbox"] is None:
-        tree["sandbox"] = "plain"
+    if "sandbox" in tree:
+        tree["sandbox"] = SANDBOX[verdict.sandbox]
     for part in tree.get("parts", ()):
         for file in part.get("files", ()):
             file["decision"] = file["decision"] or "silent"
