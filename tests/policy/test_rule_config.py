@@ -89,6 +89,16 @@ REFUSED = {
     "a program with an unknown key": ('[programs.x]\nbogus = ["-a"]', "bogus", ":1"),
     "a program like nothing": ('[programs.x]\nlike = "nothing"', 'no program "nothing"', ":1"),
     "programs like each other": ('[programs.x]\nlike = "y"\n[programs.y]\nlike = "x"', "is like itself", ":1"),
+    "a subcommand like a program": (
+        '[programs.x.sub.y]\nlike = "git"',
+        '`like` means nothing for the subcommand "y"',
+        ":1",
+    ),
+    "a subcommand of a subcommand like a program": (
+        '[programs.x.sub.y.sub.z]\nlike = "git"',
+        '`like` means nothing for the subcommand "y z"',
+        ":1",
+    ),
     "a program with a wrong type": ('[programs.x]\nexecutes = "-e"', "executes", ":1"),
     "a wrapper with an unknown key": ("[programs.x]\nwrap = { skips = 1 }", "skips", ":1"),
 }

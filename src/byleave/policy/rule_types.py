@@ -216,12 +216,28 @@ class ProgramTable(Struct, forbid_unknown_fields=True):
     wrap: Wrap | None = None
 
 
+def _sub_like(tables: dict[str, Any]) -> str | None:
+    """Return the first subcommand whose table says that it is like a program, at any depth."""
+    for name, table in tables.items():
+        if "like" in table:
+            return name
+        deeper = _sub_like(table.get("sub", {}))
+        if deeper is not None:
+            return f"{name} {deeper}"
+    return None
+
+
 def program_problem(name: str, programs: dict[str, Any], known: Container[str]) -> str | None:
     """Say what is wrong with the table of one program, or None. `known` are the programs with a table of ours."""
     try:
         convert(programs[name], ProgramTable)
     except ValidationError as error:
         return str(error)
+    behind = _sub_like(programs[name].get("sub", {}))
+    if behind is not None:
+        return (
+            f"`like` means nothing for the subcommand {quoted(behind)}: it takes over a whole program; list its options"
+        )
     seen = [name]
     while (like := programs.get(seen[-1], {}).get("like")) is not None:
         if like in seen:
