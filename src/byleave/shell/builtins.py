@@ -60,7 +60,10 @@ def _texts(words: Words, what: str) -> list[str]:
 
 
 def change_directory(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
-    """`cd` and `pushd`: followed when the operand is one word that is known, or that the line makes known."""
+    """`cd` and `pushd`: followed when the operand is one word that is known, or that the line makes known.
+
+    dash and zsh know `cd` as `chdir`, too; in bash that fails, and the shell stays.
+    """
     arguments = list(words[1:])
     physical = stays = False
     while arguments and arguments[0].text in ("-L", "-P", "-e", "-n", "--"):
@@ -70,7 +73,7 @@ def change_directory(walker: VariableChecks, words: Words, state: ShellState) ->
             break
     target = arguments[0].text if len(arguments) == 1 else None
     if target is None and not stays:
-        if not arguments and words[0].text == "cd" and "HOME" not in state.values:
+        if not arguments and words[0].text in ("cd", "chdir") and "HOME" not in state.values:
             return state.at((AT_HOME,), state.places), state
         if len(arguments) == 1:
             return state.at(reached(arguments[0], state, "" if physical else walker.start), state.places), state
@@ -406,7 +409,48 @@ def declared(words: Words) -> tuple[Assignment, ...]:
     return tuple(made)
 
 
+def _of_zsh(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
+    """Refuse builtins of zsh that set variables by name, where a subscript runs commands, or that run code later."""
+    if walker.dialect == ZSH:
+        _refuse(f"`{words[0].text}` sets variables, or runs code, by words", words[0])
+    return state, state
+
+
+def _print(walker: VariableChecks, words: Words, state: ShellState) -> Flow:
+    """`print -v NAME` of zsh sets a variable, `print -f` shows numbers: the subscript of an array runs commands."""
+    if walker.dialect == ZSH:
+        for word in words[1:]:
+            if word.text is None and word.could_be_option:
+                _refuse("a word that may become an option of `print`", word)
+            if word.text is None or word.text[:1] != "-" or word.text in ("-", "--"):
+                break
+            if "v" in word.text or "f" in word.text:
+                _refuse("an option of `print` that sets a variable, or evaluates", word)
+    return state, state
+
+
+_BUILTINS_OF_ZSH = frozenset(
+    [
+        *(
+            "add-zsh-hook",
+            "bindkey",
+            "compadd",
+            "compctl",
+            "compset",
+            "getln",
+            "pushln",
+            "sched",
+            "strftime",
+            "sysopen",
+        ),
+        *("sysread", "sysseek", "syswrite", "vared", "zcurses", "zformat", "zle", "zparseopts", "zpty", "zregexparse"),
+        *("zselect", "zsocket", "zstat", "zstyle", "zsystem", "ztcp", "ztie", "zuntie", "zgetattr", "zsetattr", "zftp"),
+    ]
+)
 CHECKERS: dict[str, Checker] = {
+    **dict.fromkeys(_BUILTINS_OF_ZSH, _of_zsh),
+    "print": _print,
+    "chdir": change_directory,
     "cd": change_directory,
     "pushd": change_directory,
     "popd": _lose_directory,

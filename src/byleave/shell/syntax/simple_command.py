@@ -184,7 +184,7 @@ ZSH_WORDS = frozenset(
 # The builtins after which `name=(..)` is still an array.
 DECLARERS = frozenset(["declare", "typeset", "local", "readonly", "export"])
 # Commands that can leave the shell in another directory. A name known only at run time can be one of them.
-MOVERS = frozenset(["cd", "pushd", "popd", "eval", "source", ".", "builtin", "command", "trap"])
+MOVERS = frozenset(["cd", "chdir", "pushd", "popd", "eval", "source", ".", "builtin", "command", "trap"])
 EMPTY = Word("", "")
 
 

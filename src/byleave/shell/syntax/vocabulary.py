@@ -13,6 +13,7 @@ BUILTIN_NAMES = frozenset(
         "builtin",
         "caller",
         "cd",
+        "chdir",
         "command",
         "compgen",
         "complete",
