@@ -43,10 +43,10 @@ class Scene:
         self._workspace = Workspace(str(self.root), homes=homes)
         self._policies: dict[str, Any] = {}
 
-    def decide(self, policy: str, command: str, *, confines: bool = True) -> dict[str, Any]:
+    def decide(self, policy: str, command: str, *, confines: bool = True, shell: str | None = None) -> dict[str, Any]:
         if policy not in self._policies:
             self._policies[policy] = self._workspace.compile_tree(POLICIES[policy])
-        action = {"kind": "command", "command": command}
+        action = {"kind": "command", "command": command, **({"shell": shell} if shell is not None else {})}
         return verdict_tree(self._policies[policy].decide(action, confines=confines))
 
 
@@ -61,7 +61,8 @@ def test_a_command_is_judged_by_the_files_it_names(case: dict[str, Any], scene: 
         with pytest.raises(ConfigErrors):
             scene.decide(case["policy"], case["command"])
         return
-    verdict = scene.decide(case["policy"], case["command"], confines=not case.get("unconfined"))
+    confines, shell = not case.get("unconfined"), case.get("shell")
+    verdict = scene.decide(case["policy"], case["command"], confines=confines, shell=shell)
     if case["expect"] == "not_allow":
         assert verdict["decision"] != "allow", verdict
     else:

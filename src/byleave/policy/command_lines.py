@@ -205,7 +205,7 @@ def _is_whole(text: str, commands: tuple[Command, ...]) -> bool:
 _NOT_FILES = frozenset({"/dev/null", "/dev/tty", "/dev/zero", "/dev/full"})
 
 
-_MOVERS = frozenset({"cd", "pushd", "popd", "source", ".", "eval"})
+_MOVERS = frozenset({"cd", "chdir", "pushd", "popd", "source", ".", "eval"})
 
 
 def _may_move(command: Command) -> bool:
@@ -255,9 +255,10 @@ def _opened_again(commands: Iterable[Command], programs: ProgramTables) -> froze
     for command in commands:
         named = [redirect.target for redirect in command.redirects if redirect.operator in WRITING]
         used: list[PossibleFile] = []
-        if any(word is not None and any(sign in word for sign in _OPENED) for word in command.argv):
+        texts = [*command.argv, *[redirect.body for redirect in command.redirects]]
+        if any(text is not None and any(sign in text for sign in _OPENED) for text in texts):
             used = [file for file in named_files(command, programs) if is_descriptor_file(file.text)]
-        if any(map(is_descriptor_file, named)) or any(file.op == "write" and not file.perhaps for file in used):
+        if any(map(is_descriptor_file, named)) or any(file.op == "write" for file in used):
             ways.add(True)
         named = [redirect.target for redirect in command.redirects if redirect.operator not in WRITING]
         if used or any(map(is_descriptor_file, (*named, *command.argv))):

@@ -115,7 +115,7 @@ class FileFinder:
     def look_at_moves(self, commands: Sequence[Command], start: str | None) -> None:
         """Note whether every `cd` of the line surely succeeds, and whether one leads to a place not known yet."""
         for command in commands:
-            if command.program not in ("cd", "pushd") or len(command.words) != 2:
+            if command.program not in ("cd", "chdir", "pushd") or len(command.words) != 2:
                 continue
             target = command.words[1].text
             self._lost = self._lost or target is None
@@ -292,6 +292,10 @@ class FileFinder:
         text, op = named.text or "", named.op
         if text.startswith("~/") and self._home is not None and named.perhaps:  # a program may expand it by itself
             yield from self._at(named.replace(text=f"{self._home}{text[1:]}"), base)
+        if named.perhaps and op == READ and _is_pattern(text):
+            ways = self._made((Piece("raw", text),), base, shopt=False) or []
+            for each in dict.fromkeys([made for way in ways for made in way if made != text]):
+                yield from self._at(named.replace(text=each), base)
         own = own_place(text)
         if own is not None:
             yield from self._at(named.replace(text=own), base)
@@ -333,6 +337,18 @@ class FileFinder:
             return self._root.resolve_place(text, base)
         door = f"{parent.door}/{last}" if parent.door is not None else None
         return FsTarget(path, self._root.relative(path), door)
+
+
+_OF_EXPRESSIONS = frozenset("()|^$+\\{} \t\n")
+LEAST_OF_PATTERN = 2  # letters and dots: fewer say nothing of which files are meant
+
+
+def _is_pattern(text: str) -> bool:
+    """Whether a text in code may be a pattern that the program expands by itself: `glob(".e*")`."""
+    if not any(char in text for char in "*?[") or not _OF_EXPRESSIONS.isdisjoint(text):
+        return False
+    outside = "".join([piece.rpartition("]")[2] for piece in text.split("[")])
+    return len([char for char in outside if char.isalnum() or char == "."]) >= LEAST_OF_PATTERN
 
 
 def _upwards(path: str, top: str) -> Iterator[str]:

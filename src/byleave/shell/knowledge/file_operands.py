@@ -17,7 +17,6 @@ from byleave.shell.knowledge.possible_files import (
     WRITE,
     PossibleFile,
     in_code,
-    in_commands,
     in_script,
     perhaps,
 )
@@ -41,13 +40,21 @@ OPS = {
 }
 
 
-_LIKE = {"bind": "edit", "member": "read"}  # where no more is known than that there is a file
+# Where no more is known than that there is a file.
+_LIKE = {"bind": "edit", "member": "read", "list": "read", "manifests": "read", "labelled": "read", "joined": "read"}
+MANIFESTS = (".yaml", ".yml", ".json")  # of a directory, a client of a cluster takes these
 SENT = frozenset(["sent", "encoded", "form", "cookie", "at"])  # text, or a file behind a sign
+
+
+# What the name of an option says that no table lists, if the word behind it may be a file that is written.
+_SAYS_OUTPUT = ("out", "log", "report", "save", "dest", "dump", "write")
 
 
 def loose(command: Command, programs: ProgramTables) -> Iterator[PossibleFile]:
     """Yield what the words of a program without an entry may name."""
     words: Sequence[Word] = command.words[1:]
+    if command.name is None:
+        yield from _unknown_program(command)
     given = scan(command, programs).given
     for item in given:
         yield from by_option_table(item)
@@ -66,7 +73,18 @@ def loose(command: Command, programs: ProgramTables) -> Iterator[PossibleFile]:
                 if not known or named.op != WRITE or not (named.text or "").startswith(_OF_THE_SYSTEM):
                     yield named
             if code:
-                yield from _inline(word.text)
+                yield from inline(word.text)
+
+
+def _unknown_program(command: Command) -> Iterator[PossibleFile]:
+    """Yield what a program may name that is known only at run time: its words, too, where it stands for several.
+
+    A variable that the line does not set holds a program: `$CC x.c`.
+    """
+    first = command.words[0]
+    several = first.many and not first.forms and "unknown" in [piece.kind for piece in first.pieces]
+    if several or any(word.text is None and not word.forms and not is_process(word) for word in command.words[1:]):
+        yield from [PossibleFile(None, op) for op in (READ, WRITE)]
 
 
 def _unknown_operands(command: Command, programs: ProgramTables, *, code: bool) -> Iterator[PossibleFile]:
@@ -97,7 +115,7 @@ def takes_code(command: Command) -> bool:
 _PLAIN_COMMANDS = (".", "\\", ":", "source ", "system ", "tee ", "r ", "w ", "e ", "w! ", "!")
 
 
-def _inline(text: str) -> Iterator[PossibleFile]:
+def inline(text: str) -> Iterator[PossibleFile]:
     """Yield what a piece of code may name: its strings, and the words of commands that take no strings."""
     yield from in_code(text)
     for line in text.split("\n"):
@@ -105,50 +123,6 @@ def _inline(text: str) -> Iterator[PossibleFile]:
             yield from in_script(line)
         elif "\\" in line:  # `select 1 \\g FILE`
             yield from in_script(line.partition("\\")[2])
-
-
-def in_texts(command: Command) -> Iterator[PossibleFile]:
-    """Yield what the code may name that a command reads from a here-document, or writes for another to run."""
-    bodies = [item.body for item in command.redirects if item.body]
-    for text in bodies:
-        if takes_code(command) or command.program in _EDITORS:
-            yield from _inline(text)
-        if command.program in _LINE_EDITORS:
-            yield from _edited(text)
-        if command.program in _SCRIPTED:
-            yield from in_script(text)
-    if command.piped_to_shell is not False and command.program in _WRITERS:
-        for text in [*bodies, *[_unescaped(word.text) for word in command.words[1:] if word.text]]:
-            yield from [*in_code(text), *in_commands(text)]
-            if command.piped_to_shell is True:
-                yield from in_script(text)
-
-
-_EDITORS = frozenset(["ed", "ex", "vi", "vim", "nvim", "sed", "awk", "gawk", "mawk"])
-_LINE_EDITORS = frozenset(["ed", "ex", "vi", "vim", "nvim"])
-_WRITERS = frozenset(["echo", "printf", "cat", "tee"])
-# What they read is in a language in which names stand without quotes.
-_SCRIPTED = frozenset(
-    [
-        *("make", "gmake", "at", "batch", "crontab", "tclsh", "wish", "expect"),
-        *("sftp", "ftp", "lftp", "tftp", "smbclient", "cadaver"),
-    ]
-)
-_ADDRESS = "0123456789,;.$%+- \t"  # in front of a command of ed
-_ED_COMMANDS = ("r ", "r!", "w ", "w!", "W ", "e ", "E ", "f ", "!")
-
-
-def _edited(text: str) -> Iterator[PossibleFile]:
-    """Yield what the commands of a line editor name: `0r FILE`, `,w FILE`, `!COMMAND`."""
-    for line in text.split("\n"):
-        command = line.lstrip(_ADDRESS)
-        if command.startswith(_ED_COMMANDS):
-            yield from in_script(command)
-
-
-def _unescaped(text: str) -> str:
-    """Return a text with the blanks that `printf` and `echo -e` write."""
-    return text.replace("\\n", "\n").replace("\\t", "\t")
 
 
 # What the option tables say of values that name files, as (operation, whether a directory is walked).
@@ -238,8 +212,10 @@ class NamedFiles:
         if own is None:
             return entry
         options = {**own.get("options", {})}
+        listed = {name for names in options.values() for name in names}
         for role, names in entry.get("options", {}).items():
-            options[role] = [*options.get(role, ()), *names]
+            kept = [name for name in names if role == "script" or name not in listed]  # `git -c` stands in front
+            options[role] = [*options.get(role, ()), *kept]
         return {**own, "options": options}
 
     def has(self, key: str) -> bool:
@@ -329,7 +305,7 @@ class NamedFiles:
             yield from _sent(word, role)
             return
         if role in ("code", "script", "inline"):
-            yield from {"code": in_code, "script": in_script, "inline": _inline}[role](word.text or "")
+            yield from {"code": in_code, "script": in_script, "inline": inline}[role](word.text or "")
             return
         if is_process(word) or word.text in STANDARD_STREAMS:
             return
@@ -340,6 +316,21 @@ class NamedFiles:
         if role == "member":  # `[NAME=]PLACE`: of a directory, all files
             source = None if word.text is None else word.text.rpartition("=")[2]
             yield PossibleFile(source, READ, tree=True)
+            return
+        if role in ("list", "manifests"):
+            kinds = MANIFESTS if role == "manifests" else ()
+            for text in _several(word, ","):
+                yield PossibleFile(text, READ, tree=bool(kinds), kinds=kinds)
+            return
+        if role == "teed":
+            yield from [PossibleFile(text and text.rpartition("]")[2], WRITE) for text in _several(word, "|")]
+            return
+        if role == "joined":
+            yield from [named for text in _several(word, "|") for named in perhaps(text or "")]
+            yield PossibleFile(word.text, READ)
+            return
+        if role == "labelled":
+            yield from [PossibleFile(text, READ) for text in _several(word, "#")]
             return
         if role == "delete" and self._gone is None:
             self._gone = "gone" not in self._entry or self.has("gone")
@@ -375,12 +366,17 @@ class NamedFiles:
         if not name.startswith("--") and len(name) > 2 and name not in known:
             name, attached = name[:2], name[2:]
         role = known.get(name)
+        following = self._command.words[item.index + 1 : item.index + 2]
         if role in (None, "data"):
             if role is None and "*" not in self._entry.get("options", {}).get("data", ()):
                 yield from perhaps(item.name)
                 yield from perhaps(self._behind_letter(item))
+                if name.startswith("--") and any(mark in name for mark in _SAYS_OUTPUT):
+                    yield from [named for word in following for named in perhaps(word.text or "")]
             return
-        following = self._command.words[item.index + 1 : item.index + 2]
+        behind = self._behind_letter(item) if len(name) == 2 and not attached else ""
+        if behind:  # the letters behind it are its value, or more letters
+            yield from self.option_value(Word(behind, behind), role or "other")
         word = Word(attached, attached) if attached else following[0] if following else None
         if word is not None:
             yield from self.option_value(word, role or "other")
@@ -446,6 +442,11 @@ class NamedFiles:
     def value(self, *names: str) -> list[str | None]:
         """Return the values of options by these names."""
         return [text_of(item.value) for item in self._scan.given if item.name in names and item.value is not None]
+
+
+def _several(word: Word, sign: str) -> list[str | None]:
+    """Return a word, and its parts between signs."""
+    return [None] if word.text is None else [word.text, *(word.text.split(sign) if sign in word.text else ())]
 
 
 def is_process(word: Word) -> bool:

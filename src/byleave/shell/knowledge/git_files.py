@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from byleave.shell.knowledge.file_operands import NamedFiles, names_given
-from byleave.shell.knowledge.possible_files import READ, WRITE, PossibleFile, perhaps
+from byleave.shell.knowledge.possible_files import DELETE, READ, WRITE, PossibleFile, in_script, perhaps
 from byleave.shell.knowledge.transfers import below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from byleave.shell.model import Command
 
 
 def git_patch(names: NamedFiles) -> Iterator[PossibleFile]:
@@ -124,3 +126,22 @@ def index_files(names: NamedFiles) -> Iterator[PossibleFile]:
         yield from [
             PossibleFile(None if None in (prefix, word.text) else f"{prefix}{word.text}", WRITE) for word in names.words
         ]
+
+
+_LISTING = ("--pathspec-from-file", "--stdin-paths", "--stdin", "--index-info", "--batch", "--batch-command")
+# What happens to the files that another file or the input names.
+_LISTED = {
+    **dict.fromkeys(["add", "stage", "commit", "stash", "hash-object", "cat-file", "update-index"], READ),
+    **dict.fromkeys(["checkout", "restore"], WRITE),
+    "rm": DELETE,
+}
+
+
+def named_elsewhere(command: Command) -> Iterator[PossibleFile]:
+    """Yield what `ext::COMMAND` names as an address, and files whose names git reads from a file or its input."""
+    texts = [word.text or word.prefix for word in command.words[1:]]
+    for text in texts:
+        if "ext::" in text:
+            yield from in_script(text.partition("ext::")[2])
+    if any(text.startswith(_LISTING) and not text.startswith("--batch-check") for text in texts):
+        yield from [PossibleFile(None, op) for name, op in _LISTED.items() if name in texts[:6]]

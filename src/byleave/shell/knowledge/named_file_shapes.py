@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from byleave.shell.knowledge.file_operands import NamedFiles, find_roots, is_process, loose, may_be_several, names_given
+from byleave.shell.knowledge.derived_names import backups, derived, in_place, pieces, suffixes_in_place, unpacked
+from byleave.shell.knowledge.file_operands import (
+    NamedFiles,
+    find_roots,
+    is_process,
+    loose,
+    may_be_several,
+    names_given,
+    text_of,
+)
 from byleave.shell.knowledge.git_files import (
     archive,
     checkout,
@@ -96,6 +105,7 @@ def _copy(names: NamedFiles, *, source: str = "read") -> Iterator[PossibleFile]:
             yield from [
                 PossibleFile(word.text, op, tree=True, beside=target) for word in sources for op in (READ, WRITE)
             ]
+    yield from backups(names, targets, put)
     if names.value("--files-from"):
         yield PossibleFile(None, READ)  # a file says which
     if None in [word.text for word in sources] and any(target is not None for target in targets):
@@ -165,23 +175,26 @@ def _whole(names: NamedFiles) -> Iterator[PossibleFile]:
 
 
 def _sed(names: NamedFiles) -> Iterator[PossibleFile]:
-    in_place = names_given(names, "-i", "--in-place") or any(
+    edits = names_given(names, "-i", "--in-place") or any(
         (word.text or "").startswith(("-i", "--in-place")) for word in names.command.words[1:]
     )
     instead = names.has("instead")
     scripts = names.value("-e", "--expression") + ([] if instead else [word.text for word in names.words[:1]])
     for script in scripts:
         yield from _in_sed(script or "")
-    for word in names.words if instead else names.words[1:]:
-        yield from names.role(word, "edit" if in_place else "read")
+    files = names.words if instead else names.words[1:]
+    for word in files:
+        yield from names.role(word, "edit" if edits else "read")
+    if edits:
+        yield from in_place(files, suffixes_in_place(names.command.words[1:]))
 
 
 def _awk(names: NamedFiles) -> Iterator[PossibleFile]:
     """Variables that the command line sets hold names of files, or commands, if the script opens or runs any."""
     yield from names.operands()
-    in_place = any((text or "").startswith("inplace") for text in names.value("-i", "--include"))
-    for word in names.words if in_place or names.value("-W") else ():
-        yield from names.role(word, "edit" if in_place else "other")  # `-W exec FILE`
+    edits = any((text or "").startswith("inplace") for text in names.value("-i", "--include"))
+    for word in names.words if edits or names.value("-W") else ():
+        yield from names.role(word, "edit" if edits else "other")  # `-W exec FILE`
     scripts = [*names.value("-e", "--source")] if names.has("instead") else [word.text for word in names.words[:1]]
     if not names_given(names, "-f", "--file", "-E", "--exec") and all(
         awk_danger(text or "") is None for text in scripts
@@ -273,6 +286,7 @@ def _yq(names: NamedFiles) -> Iterator[PossibleFile]:
     """`yq eval EXPRESSION FILES`: an expression may load files."""
     for word in names.words[:2]:
         yield from in_code(word.text or "")
+        yield PossibleFile(word.text, READ, perhaps=True)  # a file takes the place of the expression
     yield from names.operands()
 
 
@@ -288,20 +302,6 @@ def _editor(names: NamedFiles) -> Iterator[PossibleFile]:
             yield from perhaps(word.text or "")  # a file, then a line
         else:
             yield from names.role(word, "edit")
-
-
-def _unpacked(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`gzip FILE` makes FILE.gz, `gzip -d FILE.gz` makes FILE, and deletes the other."""
-    yield from names.operands()
-    if names.surely("read_only"):
-        return
-    for word in names.words:
-        stem, dot, ending = (word.text or "").rpartition(".")
-        if dot and ending in _PACKED:
-            yield PossibleFile(stem + _PACKED[ending], WRITE)
-
-
-_PACKED = {**dict.fromkeys(["gz", "bz2", "xz", "lzma", "zst", "Z", "z"], ""), **dict.fromkeys(["tgz", "txz"], ".tar")}
 
 
 _FIND_READS = frozenset(["-newer", "-anewer", "-cnewer", "-samefile"])
@@ -332,23 +332,59 @@ def _inner(names: NamedFiles) -> Iterator[PossibleFile]:
     """Yield what may be named in commands that a program runs: `git bisect run`, `git submodule foreach`, `gdb -ex`."""
     for word in names.words:
         yield from [*perhaps(word.text or ""), *in_script(word.text or "")]
+    for item in names.given:
+        yield from in_script(text_of(item.value) or "")
+
+
+def _loosely(names: NamedFiles) -> Iterator[PossibleFile]:
+    """Read the words as of a program without an entry, beside what the entry says; a child is listed by itself."""
+    if names.command.wraps is None:
+        yield from loose(names.command, BUILT_IN)
+
+
+def _committed(names: NamedFiles) -> Iterator[PossibleFile]:
+    """`hg commit -A` takes in every new file."""
+    yield from loose(names.command, BUILT_IN)
+    if names.has("tree"):
+        yield PossibleFile(".", READ, tree=True)
+
+
+def _spoken(names: NamedFiles) -> Iterator[PossibleFile]:
+    """Words in a language of the program, in which names stand without quotes: `gnuplot -e "load 'FILE'"`."""
+    yield from loose(names.command, BUILT_IN)
+    for word in names.command.words[1:] if names.command.wraps is None else ():
+        yield from in_script(word.text or "")
+
+
+def _pager(names: NamedFiles) -> Iterator[PossibleFile]:
+    """`less '+!COMMAND' FILE`: what stands behind a plus sign is a command of the pager."""
+    yield from names.operands()
+    for word in names.command.words[1:]:
+        if (word.text or "").startswith("+"):
+            yield from in_script((word.text or "").lstrip("+"))
+
+
+def _sqlite(names: NamedFiles) -> Iterator[PossibleFile]:
+    """`sqlite3 -A` packs and unpacks files as tar does."""
+    yield from names.operands()
+    if any((word.text or "").startswith(("-A", "--A")) for word in names.command.words[1:]):
+        for word in names.command.words[1:]:
+            yield from [] if word.text is None else [each.replace(tree=True) for each in perhaps(word.text)]
+        yield PossibleFile(".", WRITE, tree=True)
+
+
+def _renamed(names: NamedFiles) -> Iterator[PossibleFile]:
+    """`rename EXPRESSION FILES`: an expression makes the new names."""
+    yield from names.operands()
+    yield from [named for word in names.words for named in in_script(word.text or "")]
+    if not names_given(names, "-n", "--nono", "--no-act", "--dry-run"):
+        yield PossibleFile(None, WRITE)
 
 
 def _first(names: NamedFiles) -> Iterator[PossibleFile]:
     """`flock FILE COMMAND` opens the file, and makes it where there is none. The command is listed by itself."""
     for word in names.words[:1]:
         yield from names.role(word, "write")
-
-
-def _pieces(names: NamedFiles) -> Iterator[PossibleFile]:
-    """`split FILE PREFIX` and `csplit -f PREFIX FILE`: the names that are made start with the prefix."""
-    yield from names.operands()
-    words = names.words
-    prefixes = names.value("-f", "--prefix") if names.command.program == "csplit" else [w.text for w in words[1:2]]
-    for prefix in prefixes:
-        yield PossibleFile(None if prefix is None else f"{prefix}aa", WRITE)
-        if prefix is not None and not prefix.endswith("/"):
-            yield PossibleFile(prefix, WRITE, perhaps=True)
 
 
 def _template(names: NamedFiles) -> Iterator[PossibleFile]:
@@ -399,10 +435,17 @@ SHAPES = {
     "archive": archive,
     "index_files": index_files,
     "inner": _inner,
-    "pieces": _pieces,
+    "pieces": pieces,
     "yq": _yq,
     "editor": _editor,
-    "unpacked": _unpacked,
+    "unpacked": unpacked,
+    "derived": derived,
+    "loosely": _loosely,
+    "committed": _committed,
+    "spoken": _spoken,
+    "pager": _pager,
+    "sqlite": _sqlite,
+    "renamed": _renamed,
     "first": _first,
     "volumes": volumes,
     "copy": _copy,

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from byleave.shell.knowledge.file_operands import NamedFiles, in_texts, loose, text_of
+from byleave.shell.knowledge.file_operands import NamedFiles, loose, text_of
+from byleave.shell.knowledge.git_files import named_elsewhere
 from byleave.shell.knowledge.named_file_shapes import SHAPES
 from byleave.shell.knowledge.options import module_words, scan, scan_words
 from byleave.shell.knowledge.possible_files import EXECUTE, PossibleFile
-from byleave.shell.knowledge.program_files import FILES, MOVES, MOVING_OPERANDS
+from byleave.shell.knowledge.program_files import FILES, MODULES, MOVES, MOVING_OPERANDS
 from byleave.shell.knowledge.programs import BUILT_IN, ProgramTables
+from byleave.shell.knowledge.shared_files import packing
+from byleave.shell.knowledge.text_files import in_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,12 +39,17 @@ def named_files(command: Command, programs: ProgramTables = BUILT_IN) -> tuple[P
     module = module_words(command)
     if module and module[0].text in FILES:  # `python -m black FILES`
         found.extend(named_files(command.replace(words=module), programs))
+    if module and module[0].text in MODULES:
+        own = NamedFiles(command.replace(words=module), scan_words(module, None), MODULES[module[0].text])
+        found.extend(_by_entry(own))
     entry = FILES.get((command.program or "").partition("@")[0])  # `npx prettier@3`
     if entry is None or command.elsewhere:
         found.extend(loose(command, programs))
         return tuple(dict.fromkeys(found))
-    own = _by_entry(NamedFiles(command, _scanned(command, programs, entry), entry))
-    found.extend(own if command.program != "git" else _by_pathspecs(own))
+    files = _by_entry(NamedFiles(command, _scanned(command, programs, entry), entry))
+    found.extend(files if command.program != "git" else _by_pathspecs(files))
+    if command.program == "git":
+        found.extend(named_elsewhere(command))
     return tuple(dict.fromkeys(found))
 
 
@@ -53,6 +61,8 @@ def _by_entry(names: NamedFiles) -> Iterator[PossibleFile]:
         yield from names.operands()
     else:
         yield from SHAPES[shape](names)
+    if "packing" in names.entry:
+        yield from packing(names)
 
 
 # Options whose value can only be attached, so that the next word is an operand.
@@ -153,10 +163,17 @@ def _moving_operands(command: Command, programs: ProgramTables) -> Iterator[tupl
         command = command.replace(words=module)
     if command.program not in MOVING_OPERANDS:
         return
+    ended = next((index for index, word in enumerate(command.words) if word.text == "--"), len(command.words))
     for index in scan(command, programs).operands:
+        if index > ended and command.program in _HANDING_ON:
+            break
         text = (command.words[index].text or "").partition(":")[0]
         if text.startswith("/") or ("/" in text and text.strip("./")):  # `cmake ..` is said in a build directory
             yield text, text
+
+
+# What stands behind `--` is for the program that they start.
+_HANDING_ON = frozenset(["dotnet", "go", "deno", "bun", "swift", "flutter", "dart"])
 
 
 def _spelled(words: Sequence[Word], options: Sequence[str]) -> Iterator[tuple[str, str | None]]:

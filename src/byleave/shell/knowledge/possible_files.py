@@ -164,6 +164,42 @@ def in_script(text: str) -> Iterator[PossibleFile]:
     yield from _each_perhaps(text.translate(_SHELL_MARKS).split("\n"))
 
 
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\033", "E": "\033"}
+
+
+def unescaped(text: str) -> tuple[str, ...]:
+    """Return a text as it stands, and as `printf` or `echo` write it."""
+    first, *pieces = text.split("\\")
+    if not pieces:
+        return (text,)
+    made = [first]
+    following = iter(pieces)
+    for piece in following:
+        if not piece:  # two backslashes are one
+            made.append("\\" + next(following, ""))
+            continue
+        digits = _digits(piece)
+        code = int(digits[0], digits[1]) if digits[0] else -1
+        if 0 < code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF:
+            made.append(chr(code) + piece[digits[2] :])
+        elif digits[0] or piece[0] not in _ESCAPES:
+            made.append(piece)
+        else:
+            made.append(_ESCAPES[piece[0]] + piece[1:])
+    return (text, "".join(made))
+
+
+def _digits(piece: str) -> tuple[str, int, int]:
+    """Return the digits of an escape, their base, and where they end: `056`, `x2e`, `u002e`."""
+    base, begin, most = (16, 1, {"x": 2, "u": 4, "U": 8}[piece[0]]) if piece[0] in "xuU" else (8, 0, 3)
+    begin, most = (1, 3) if base == 8 and piece[0] == "0" else (begin, most)
+    accepted = "0123456789abcdefABCDEF" if base == 16 else "01234567"
+    end = begin
+    while end < min(len(piece), begin + most) and piece[end] in accepted:
+        end += 1
+    return piece[begin:end], base, end
+
+
 def _each_perhaps(texts: Sequence[str]) -> Iterator[PossibleFile]:
     for each in dict.fromkeys([text.strip() for text in texts]):
         if each and "\n" not in each and each not in STANDARD_STREAMS and not each.startswith("-"):

@@ -9,6 +9,9 @@ with which options a directory among the operands is walked. Roles:
 - `data`: not a file, or one whose name is only listed or tested
 - `other`: perhaps a file; it counts where it leads to a place that a rule or byleave closes
 - `sent`, `encoded`, `form`: text, or the file of `@FILE`, `NAME@FILE`, `NAME=@FILE`
+- `list`: files with commas between them; `manifests`: the same, and of a directory the files of its kinds are read
+- `labelled`: `FILE#LABEL`; `joined`: files with bars between them, perhaps behind the name of a protocol
+- `teed`: `FILE`, or several as `[OPTIONS]FILE|FILE`, which are written
 - `code`: a text in some language; a string in it counts as `other`. `script`: the same for words of a shell script
 
 `instead`: options that take the place of the first operand. `tree`: options with which directories are walked, `*` for
@@ -16,8 +19,10 @@ always, `-d=rec` for a value that starts so. `gone`: options with which a delete
 without the key it always does. `here`: without operands the working directory is walked. `only`: operands are `data`
 unless such an option is given; `quiet`: or if one is, unless one of `loud` is given too. `whole`: options with which
 everything in the repository is touched where no operand says what. `shape`: a way of naming files that roles do not
-say; `named_shapes` knows it. `sub`: the same by subcommand; a subcommand without an entry has operands of the role
-`other`. The values of options that no entry names are what the option tables say, else `other`.
+say; `named_file_shapes` knows it. `packing`: beginnings of the words behind the program with which it takes in, or
+shows to others, everything below the working directory. `sub`: the same by subcommand; a subcommand without an entry
+has operands of the role `other`. The values of options that no entry names are what the option tables say, else
+`other`.
 
 Formatters, clients of services, media tools and the like (`_TOOLS`) have more keys: `kinds` are the endings of the
 files that a program touches in a directory that it walks, `skips` directories it leaves out there; `verbs` are first
@@ -108,9 +113,9 @@ _FORMATTERS: dict[str, Entry] = {
     },
     **dict.fromkeys(
         ["flake8", "pylint", "mypy", "pyright", "bandit"],
-        _formatter(".py .pyi", "--fix", read="--config --config-file --rcfile", write="--output-file"),
+        _formatter(".py .pyi", "--fix", read="--config --config-file --rcfile", write="-o --output --output-file"),
     ),
-    "prettier": _formatter(_WEB, "-w", "--write", read="--config --ignore-path", data="--plugin"),
+    "prettier": _formatter(_WEB, "-w", "--write", read="--config --ignore-path", other="--plugin"),
     **dict.fromkeys(["prettierd", "eslint_d"], _formatter(_WEB, "--fix", "--write")),
     **dict.fromkeys(
         ["eslint", "standard", "xo", "ts-standard", "tslint", "oxlint", "semistandard"],
@@ -120,7 +125,8 @@ _FORMATTERS: dict[str, Entry] = {
             here=True,
             run="-c --config --rulesdir --resolve-plugins-relative-to",
             write="-o --output-file --cache-location --cache-file",
-            data="-f --format --plugin --rule --env --global",
+            other="-f --format",
+            data="--plugin --rule --env --global",
         ),
     ),
     "stylelint": _formatter(
@@ -176,13 +182,36 @@ _SENDERS = (  # the same behind a verb
     *("gitleaks", "trufflehog", "detect-secrets", "restic", "croc", "wormhole", "ffsend", "magic-wormhole"),
 )
 _DEPLOYERS = ("vercel", "netlify", "wrangler", "surge", "firebase", "flyctl", "fly", "eb", "gh-pages", "now", "railway")
+_VERSIONS: Entry = {
+    **_entry("other"),
+    "sub": {
+        **dict.fromkeys(["add", "addremove", "import"], _TREE_OF_ALL),
+        **dict.fromkeys(["commit", "ci"], _entry("other", tree=["-A", "--addremove"], shape="committed")),
+    },
+}
+# Programs that build a package of the whole directory, or serve it, and the words with which they do.
+_PACKING: dict[str, tuple[tuple[str, ...], ...]] = {
+    "cargo": (("package",), ("publish",)),
+    **dict.fromkeys(["poetry", "uv", "hatch", "flit", "pdm", "maturin"], (("build",), ("publish",), ("sdist",))),
+    "gem": (("build",),),
+    "hugo": (("server",), ("serve",), ("deploy",)),
+    "jekyll": (("serve",), ("server",), ("s",), ("build",), ("b",)),
+    "heroku": (("container:push",), ("builds:create",), ("deploy:jar",)),
+    **dict.fromkeys(["sam", "serverless", "sls", "chalice", "zappa", "cf", "copilot"], (("deploy",), ("push",))),
+    **dict.fromkeys(["nixpacks", "s2i", "pack", "earthly"], (("build",),)),
+}
 _CLOUD: Entry = _entry(
     "",
     shape="cloud_copy",
+    packing=(
+        *(("app", "deploy"), ("run", "deploy"), ("functions", "deploy"), ("builds", "submit")),
+        *(("webapp", "up"), ("webapp", "deploy"), ("containerapp", "up"), ("acr", "build")),
+    ),
     options={
+        "member": ["--source", "--rc-files"],
         "read": [
             *("--body", "--cli-input-json", "--cli-input-yaml", "--zip-file", "--template-file", "--template-body"),
-            *("--source", "--file", "-f", "--data-file", "--env-vars-file", "--config", "--key-file", "--files-from"),
+            *("--file", "-f", "--data-file", "--env-vars-file", "--config", "--key-file", "--files-from"),
         ],
         "write": ["--outfile", "--output-file", "--log-file", "--destination"],
         "data": ["--region", "--profile", "--output", "--query", "--project", "--exclude", "--include", "--acl"],
@@ -223,6 +252,21 @@ _TOOLS: dict[str, Entry] = {
     **dict.fromkeys(["php", "ruby"], _entry("other", shape="serves")),
     "jupyter": {**_entry("other"), "sub": dict.fromkeys(["notebook", "lab", "server"], _TREE_OF_ALL)},
     **dict.fromkeys(["npm", "pnpm", "yarn", "bun"], _entry("other", shape="packs")),
+    **{name: _entry("other", shape="loosely", packing=first) for name, first in _PACKING.items()},
+    "twistd": _entry(
+        "data",
+        shape="served",
+        serves=["--path", "-r", "--root"],
+        options={"run": ["-y", "--python"], "data": ["--path", "-r", "--root", "-p", "--port", "--listen"]},
+    ),
+    "esbuild": _entry("other", shape="loosely", options={"member": ["--servedir"]}),
+    "webpack": _entry("other", shape="loosely", options={"member": ["--static"]}),
+    **dict.fromkeys(
+        ["mke2fs", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4", "genext2fs", "hdiutil", "dagger", "kaniko", "buildctl"],
+        _entry("other", shape="loosely", options={"member": ["-d", "-srcfolder", "--source", "--context", "--local"]}),
+    ),
+    "debugfs": _entry("other", shape="loosely", options={"script": ["-R"], "run": ["-f"]}),
+    **dict.fromkeys(["dpkg-deb", "gpgtar"], _entry("read write", tree=["*"])),
     **dict.fromkeys(["zipfile", "tarfile"], _entry("read", shape="python_archive")),
     "zipapp": _entry(
         "read", tree=["*"], options={"write": ["-o", "--output"], "data": ["-p", "--python", "-m", "--main"]}
@@ -236,7 +280,7 @@ _TOOLS: dict[str, Entry] = {
         ["genisoimage", "mkisofs", "xorriso", "pax"],
         _entry("read", tree=["*"], options={"write": ["-o", "-f", "-output", "-outdev"], "data": ["-as", "-V", "-A"]}),
     ),
-    "hg": {**_entry("other"), "sub": dict.fromkeys(["add", "addremove"], _TREE_OF_ALL)},
+    **dict.fromkeys(["hg", "sl", "fossil", "bzr", "brz"], _VERSIONS),
     "parallel": _entry("other", shape="parallel"),
     "mount": _entry("other", shape="mounted"),
     "ansible": _entry("other", options={"script": ["-a", "--args"], "read": ["-i", "--inventory", "--key-file"]}),
@@ -249,7 +293,7 @@ _TOOLS: dict[str, Entry] = {
                 options={"read": ["-a", "--add"], "data": ["-d", "--desc"]},
             ),
             "release": _entry(
-                "data read",
+                "data labelled",
                 verbs=("create", "upload", "new"),
                 options={
                     "read": ["-F", "--notes-file"],
@@ -273,7 +317,7 @@ _TOOLS: dict[str, Entry] = {
                 _entry(
                     "data",
                     options={
-                        "read": ["-F", "--body-file"],
+                        "read": ["-F", "--body-file", "-T", "--template"],
                         "data": ["-t", "--title", "-b", "--body", "-l", "--label", "-B", "--base", "-H", "--head"],
                     },
                 ),
@@ -283,6 +327,7 @@ _TOOLS: dict[str, Entry] = {
                 _entry("data", options={"read": ["-f", "--env-file"], "data": ["-b", "--body", "-e", "--env", "-o"]}),
             ),
             **dict.fromkeys(["ssh-key", "gpg-key"], _entry("read", verbs=("add",))),
+            "alias": _entry("script"),
             "run": _entry("data", options={"write": ["-D", "--dir"], "data": ["-n", "--name", "-w", "-L", "-b"]}),
         },
     },
@@ -305,14 +350,24 @@ _TOOLS: dict[str, Entry] = {
         ],
         _CLOUD,
     ),
-    **dict.fromkeys(["http", "https", "xh", "xhs"], _entry("data at", options={"write": ["-o", "--output"]})),
+    **dict.fromkeys(
+        ["http", "https", "xh", "xhs"],
+        _entry(
+            "data at",
+            options={
+                "write": ["-o", "--output"],
+                "read": ["--cert", "--cert-key", "--verify"],
+                "edit": ["--session", "--session-read-only"],
+            },
+        ),
+    ),
     "socat": _entry("data", shape="addresses"),
     **dict.fromkeys(
         ["ffmpeg", "avconv"],
         _entry(
-            "write",
+            "teed",
             options={
-                "read": ["-i"],
+                "joined": ["-i"],
                 "run": ["-filter_script", "-filter_complex_script"],
                 "other": [
                     "-vf",
@@ -332,7 +387,9 @@ _TOOLS: dict[str, Entry] = {
             },
         ),
     ),
-    "helm": _entry("other", options={"read": ["-f", "--values"], "other": ["--set-file"]}),
+    "helm": _entry(
+        "other", shape="loosely", packing=(("package",),), options={"list": ["-f", "--values"], "other": ["--set-file"]}
+    ),
     "gio": {**_entry("other"), "sub": {"trash": _entry("delete", tree=["*"]), "remove": _entry("delete", tree=["*"])}},
     **dict.fromkeys(["ffprobe", "ffplay", "mediainfo", "mpv", "vlc", "mplayer", "aplay", "zbarimg"], _entry("read")),
     **dict.fromkeys(["sox", "qpdf", "wkhtmltopdf", "wkhtmltoimage", "dwebp", "gif2webp"], _entry("", shape="copy")),
@@ -411,7 +468,7 @@ _TOOLS: dict[str, Entry] = {
     "crudini": _entry("edit data"),
     "ansible-vault": _entry("data edit", options={"read": ["--vault-password-file"], "write": ["--output"]}),
     **dict.fromkeys(
-        ["minisign", "signify", "cosign"],
+        ["signify", "cosign"],
         _entry("other", options={"read": ["-m", "-s", "-p", "--key"], "write": ["-x", "--output-signature"]}),
     ),
     "keytool": _entry(
@@ -476,7 +533,11 @@ _RG = _entry(
     },
 )
 _PACK = _entry(
-    "edit", shape="unpacked", read_only=["-c", "--stdout", "--to-stdout", "-t", "--test", "-l", "--list"], tree=["-r"]
+    "edit",
+    shape="unpacked",
+    read_only=["-c", "--stdout", "--to-stdout", "-t", "--test", "-l", "--list"],
+    tree=["-r"],
+    options={"data": ["-S", "--suffix"], "read": ["--files", "--files0", "--filelist", "-D"], "write": ["-o"]},
 )
 _SCRIPT = _entry("run other")
 _NO_OPTION_FILES = {"data": ["*"]}
@@ -641,15 +702,14 @@ _GIT: dict[str, Entry] = {
         options={
             "read": ["--reference", "--reference-if-able"],
             "write": ["--separate-git-dir"],
-            "run": ["--template", "-u", "--upload-pack"],
+            "run": ["--template"],
+            "script": ["-u", "--upload-pack", "-c", "--config"],
             "data": [
                 "-b",
                 "--branch",
                 "--depth",
                 "-o",
                 "--origin",
-                "-c",
-                "--config",
                 "-j",
                 "--jobs",
                 "--filter",
@@ -691,6 +751,7 @@ _GIT: dict[str, Entry] = {
     "send-email": _entry("read"),
     "mailinfo": _entry("write"),
     "mailsplit": _entry("read", options={"write": ["-o"]}),
+    **dict.fromkeys(["daemon", "instaweb"], _entry("data", shape="served", serves=["--base-path"])),
     "fast-export": _entry("data", options={"write": ["--export-marks"], "read": ["--import-marks"]}),
     "fast-import": _entry(
         "data", options={"write": ["--export-marks", "--export-pack-edges"], "read": ["--import-marks"]}
@@ -724,12 +785,17 @@ _CLUSTER: Entry = {
     **_entry(
         "other",
         options={
-            "read": ["-f", "--filename", "--from-env-file", "--kubeconfig", "--patch-file"],
+            "manifests": ["-f", "--filename"],
+            "read": ["--from-env-file", "--kubeconfig", "--patch-file"],
             "member": ["--from-file"],
             "run": ["-k"],
         },
     ),
-    "sub": {"cp": _entry("", shape="cluster_copy")},
+    "sub": {
+        "cp": _entry("", shape="cluster_copy"),
+        "config": _entry("data", options={"edit": ["--kubeconfig"]}),
+        "proxy": _entry("data", options={"member": ["-w", "--www"]}),
+    },
 }
 
 FILES: dict[str, Entry] = {
@@ -741,9 +807,6 @@ FILES: dict[str, Entry] = {
                 "tac",
                 "head",
                 "tail",
-                "less",
-                "more",
-                "most",
                 "nl",
                 "od",
                 "hexdump",
@@ -768,8 +831,6 @@ FILES: dict[str, Entry] = {
             *("shasum", "base64", "base32", "basenc", "bat", "batcat", "zcat", "gzcat", "bzcat", "xzcat", "zstdcat"),
             *(
                 "lzcat",
-                "zless",
-                "zmore",
                 "lesspipe",
                 "shuf",
                 "tsort",
@@ -846,6 +907,13 @@ FILES: dict[str, Entry] = {
         "read data", shape="pieces", options={"data": ["-f", "--prefix", "-b", "--suffix-format", "-n", "--digits"]}
     ),
     "xxd": _entry("read write"),
+    "ptx": _entry("read other"),  # with -G the second is written
+    "zcompile": _entry("read", shape="derived"),
+    "minisign": _entry(
+        "other",
+        shape="derived",
+        options={"read": ["-m", "-s", "-p"], "write": ["-x"], "data": ["-c", "-t", "-P"]},
+    ),
     **dict.fromkeys(["pdftotext", "pdftohtml", "ps2pdf", "pdf2ps"], _entry("read write")),
     "exiftool": _entry("edit", options={"read": ["-@", "-tagsFromFile"]}),
     "xmllint": _entry("read", options={"write": ["--output", "-o"], "data": ["--xpath", "--encode"]}),
@@ -854,8 +922,9 @@ FILES: dict[str, Entry] = {
         ["gpg", "gpg2"],
         _entry(
             "read",
+            shape="derived",
             options={
-                "write": ["-o", "--output", "--logger-file", "--status-file", "--attribute-file"],
+                "write": ["-o", "--output", "--logger-file", "--log-file", "--status-file", "--attribute-file"],
                 "read": ["--passphrase-file", "--options"],
                 "data": ["-r", "--recipient", "-u", "--local-user", "--keyserver", "--recv-keys", "--passphrase"],
             },
@@ -876,10 +945,14 @@ FILES: dict[str, Entry] = {
             "read": ["-i", "-F"],
             "write": ["-E"],
             "script": ["-o"],
-            "data": ["-p", "-l", "-L", "-R", "-D", "-J", "-W"],
+            "other": ["-L", "-R", "-D", "-S"],  # a socket may be one end
+            "data": ["-p", "-l", "-J", "-W"],
         },
     ),
-    "ssh-keygen": _entry("other", options={"edit": ["-f"], "data": ["-t", "-b", "-C", "-N", "-P", "-m"]}),
+    **dict.fromkeys(["less", "more", "most", "zless", "zmore", "bzless", "xzless"], _entry("read", shape="pager")),
+    "ssh-keygen": _entry(
+        "other", shape="derived", options={"edit": ["-f"], "data": ["-t", "-b", "-C", "-N", "-P", "-m"]}
+    ),
     "ssh-add": _entry("read", options={"data": ["-t", "-E"]}),
     "psql": _entry(
         "other",
@@ -905,7 +978,11 @@ FILES: dict[str, Entry] = {
         shape="yq",
         read_and_write=["-i", "--inplace"],
         instead=["--from-file"],
-        options={"read": ["--from-file"], "data": ["-o", "-p", "--output-format", "--input-format"]},
+        options={
+            "read": ["--from-file", "--split-exp-file"],
+            "code": ["-s", "--split-exp"],
+            "data": ["-o", "-p", "--output-format", "--input-format"],
+        },
     ),
     "sed": _entry(
         "data read",
@@ -918,7 +995,7 @@ FILES: dict[str, Entry] = {
         _entry(
             "code read",
             shape="awk",
-            instead=["-f", "--file", "-E", "--exec"],
+            instead=["-f", "--file", "-E", "--exec", "-e", "--source"],
             options={
                 "code": ["-e", "--source"],
                 "run": ["-f", "--file", "-E", "--exec", "-i", "--include"],
@@ -935,7 +1012,22 @@ FILES: dict[str, Entry] = {
     **dict.fromkeys(
         [
             *("ls", "dir", "vdir", "ll", "stat", "du", "df", "exa", "eza", "realpath", "readlink", "basename"),
-            *("dirname", "pwd", "cd", "pushd", "popd", "test", "[", "echo", "printf", "true", "false", ":", "export"),
+            *(
+                "dirname",
+                "pwd",
+                "cd",
+                "chdir",
+                "pushd",
+                "popd",
+                "test",
+                "[",
+                "echo",
+                "printf",
+                "true",
+                "false",
+                ":",
+                "export",
+            ),
             *("declare", "local", "readonly", "typeset", "unset", "read", "set", "shift", "exit", "return", "which"),
             *("type", "hash", "whereis", "command", "help", "date", "cal", "sleep", "whoami", "id"),
             *(
@@ -1007,7 +1099,8 @@ FILES: dict[str, Entry] = {
         },
     ),
     "mv": _entry("", shape="move", options=_COPY_OPTIONS),
-    "rename": _entry("data edit"),
+    **dict.fromkeys(["rename", "prename", "file-rename", "perl-rename"], _entry("data edit", shape="renamed")),
+    **dict.fromkeys(["zmv", "zcp", "zln", "mmv", "mcp", "mln"], _entry("data", shape="renamed")),
     "ln": _entry("", shape="link", options=_COPY_OPTIONS),
     "link": _entry("", shape="link"),
     "dd": _entry("", shape="dd"),
@@ -1159,8 +1252,6 @@ FILES: dict[str, Entry] = {
             "nvim",
             "nano",
             "emacs",
-            "ed",
-            "ex",
             "pico",
             "micro",
             "hx",
@@ -1191,13 +1282,22 @@ FILES: dict[str, Entry] = {
             options={
                 "script": ["-c", "--cmd"],
                 "code": ["--eval", "--execute", "--remote-expr"],
-                "run": ["-S", "-s", "-u", "-l", "--load", "--script"],
+                "run": ["-S", "-u", "-l", "--load", "--script"],
+                "edit": ["-s"],  # in `vim -es FILE` it has no value
                 "write": ["-w", "-W"],
             },
         ),
     ),
+    **dict.fromkeys(
+        ["ed", "ex", "red"],  # here -s says nothing of a script
+        _entry(
+            "edit",
+            shape="editor",
+            options={"script": ["-c", "--cmd"], "run": ["-S", "-u"], "data": ["-p", "--prompt"], "write": ["-w", "-W"]},
+        ),
+    ),
     **dict.fromkeys(["gdb", "lldb"], _entry("other", shape="inner")),
-    "sqlite3": _entry("edit inline", options={"inline": ["-cmd"], "run": ["-init"]}),
+    "sqlite3": _entry("edit inline", shape="sqlite", options={"inline": ["-cmd"], "run": ["-init"]}),
     **dict.fromkeys(["source", "."], _SCRIPT),
     **dict.fromkeys(["bash", "sh", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "fish", "csh", "tcsh"], _SCRIPT),
     **dict.fromkeys(
@@ -1212,11 +1312,50 @@ FILES: dict[str, Entry] = {
     },
     **dict.fromkeys(
         ["proot", "apptainer", "singularity", "systemd-nspawn"],
-        _entry("other", options={"bind": ["-b", "-B", "--bind", "--bind-ro", "-D", "--directory"]}),
+        _entry(
+            "other",
+            options={
+                "bind": [
+                    *("-b", "-B", "--bind", "--bind-ro", "-D", "--directory"),
+                    *("-r", "-R", "-S", "--rootfs", "--mount"),
+                ]
+            },
+        ),
+    ),
+    # Another root, or other names for directories: names that lead elsewhere here reach all that lies there.
+    "chroot": _entry("bind data"),
+    "sudo": _entry("data", shape="loosely", options={"bind": ["-R", "--chroot"]}),
+    "bwrap": _entry(
+        "data",
+        shape="loosely",
+        options={
+            "bind": [
+                *("--bind", "--bind-try", "--ro-bind", "--ro-bind-try", "--dev-bind", "--dev-bind-try"),
+                *("--overlay-src", "--symlink"),
+            ],
+        },
+    ),
+    # Their words are in a language of their own, in which names stand without quotes.
+    **dict.fromkeys(
+        [
+            *("tex", "etex", "pdftex", "latex", "pdflatex", "xelatex", "lualatex", "luatex", "xetex", "context"),
+            *("gnuplot", "gs", "ghostscript", "tmux", "nix", "nix-instantiate", "nix-build", "nix-shell", "entr"),
+        ],
+        _entry("other", shape="spoken"),
     ),
     "xargs": _entry("data", options={"read": ["-a", "--arg-file"], "data": ["*"]}),
-    "git": {"operands": ("other",), "sub": _GIT, "options": {"script": ["-c"], "data": ["--config-env"]}},
+    "git": {
+        "operands": ("other",),
+        "sub": _GIT,
+        "options": {
+            "script": ["-c", "--upload-pack", "--receive-pack", "--exec"],  # programs that git starts
+            "data": ["--config-env"],
+        },
+    },
 }
+
+MODULES: dict[str, Entry] = {"build": _TREE_OF_ALL}
+"""Modules of Python (`python -m build`) whose names say nothing about a program of the same name."""
 
 MOVES = {
     "git": ("-C", "--git-dir", "--work-tree", "--super-prefix"),
@@ -1242,6 +1381,7 @@ MOVES = {
     "composer": ("-d", "--working-dir"),
     "bundle": ("--gemfile", "--path"),
     "docker-compose": ("--project-directory",),
+    "docker": ("--project-directory",),
     "just": ("-d", "--working-directory"),
     "terraform": ("-chdir",),
     "rake": ("-C", "--directory", "-f"),
@@ -1254,6 +1394,13 @@ MOVES = {
 """Options that move a program to another directory, or have it work there. A bare allow stays in the workspace."""
 
 MOVING_OPERANDS = frozenset(
-    ["cmake", "just", "pytest", "py.test", "unittest", "nose2", "rspec", "bats", "mocha", "phpunit", "tox", "nox"]
+    [
+        *("cmake", "just", "pytest", "py.test", "unittest", "nose2", "rspec", "bats", "mocha", "phpunit", "tox", "nox"),
+        *("ava", "tap", "jasmine", "vitest", "jest", "pest", "behave", "robot", "cucumber", "busted"),
+        *("dotnet", "msbuild", "xbuild", "go", "deno", "bun", "zig", "swift", "flutter", "dart"),
+        *("eslint", "eslint_d", "prettier", "prettierd", "stylelint", "xo", "standard", "ts-standard", "semistandard"),
+        *("rubocop", "standardrb", "phpstan", "psalm", "phpcs", "php-cs-fixer", "golangci-lint"),
+        *("vite", "next", "nuxt", "astro", "parcel", "ansible-playbook", "ansible-lint"),
+    ]
 )
-"""Programs whose operands are directories or files of tests, with the configuration beside them, which is run."""
+"""Programs whose operands are projects, directories or tests, with the configuration beside them, which is run."""

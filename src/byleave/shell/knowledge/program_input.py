@@ -55,7 +55,21 @@ DATA_PROGRAMS = frozenset(
 # Builtins of the shell that start nothing which is not listed as a command of its own.
 DATA_BUILTINS = frozenset(
     [
-        *(":", ".", "source", "alias", "bg", "break", "builtin", "caller", "cd", "command", "continue", "declare"),
+        *(
+            ":",
+            ".",
+            "source",
+            "alias",
+            "bg",
+            "break",
+            "builtin",
+            "caller",
+            "cd",
+            "chdir",
+            "command",
+            "continue",
+            "declare",
+        ),
         *("dirs", "disown", "eval", "exec", "exit", "export", "fg", "getopts", "hash", "history", "jobs", "let"),
         *("local", "mapfile", "popd", "pushd", "read", "readarray", "readonly", "return", "set", "shift", "shopt"),
         *("times", "trap", "typeset", "ulimit", "umask", "unalias", "unset", "wait", "help", "suspend", "enable"),

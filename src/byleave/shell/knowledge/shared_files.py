@@ -126,6 +126,17 @@ def serves(names: NamedFiles) -> Iterator[PossibleFile]:
         yield from [PossibleFile(text, READ, tree=True) for text in (roots or ["."] if behind else [])]
 
 
+def packing(names: NamedFiles) -> Iterator[PossibleFile]:
+    """Yield the working directory where the words say that all of it is packed, sent or served: `cargo package`."""
+    texts = [word.text or "" for word in names.command.words[1:] if (word.text or "-")[:1] != "-"]
+    if names_given(names, "--dry-run", "--list"):
+        return
+    for first in names.entry["packing"]:
+        if tuple(texts[: len(first)]) == first:
+            behind = [text for text in texts[len(first) : len(first) + 1] if "/" in text or text == "."]
+            yield from [PossibleFile(text, READ, tree=True) for text in behind or ["."]]
+
+
 _PUBLISHING = frozenset(["publish", "pack"])
 
 
@@ -207,7 +218,11 @@ _FILE_ADDRESSES = _RUN_ADDRESSES | {"FILE", "OPEN", "GOPEN", "CREATE", "CREAT", 
 def zip_archive(names: NamedFiles) -> Iterator[PossibleFile]:
     """`zip -m` deletes what it has packed; `zip -R` looks for names below this directory, `zip -@` reads them."""
     yield from names.operands()
-    letters = "".join([text for text in (word.text or "" for word in names.command.words[1:]) if text[:1] == "-"])
+    words = names.command.words
+    for before, word in pairwise(words[1:]):
+        if before.text in ("-TT", "--unzip-command"):
+            yield from in_script(word.text or "")
+    letters = "".join([text for text in (word.text or "" for word in words[1:]) if text[:1] == "-"])
     if "R" in letters:
         yield PossibleFile(".", READ, tree=True)
     if "@" in letters:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from byleave.shell.knowledge.derived_names import of_patch
 from byleave.shell.knowledge.file_operands import NamedFiles, is_given
 from byleave.shell.knowledge.possible_files import (
     DELETE,
@@ -55,6 +56,11 @@ def curl(names: NamedFiles) -> Iterator[PossibleFile]:
             yield from [PossibleFile(each, READ) for each in _each_url(sent)]
     if _has(names, "-K", "--config"):
         yield PossibleFile(None, WRITE)  # which files, that file says
+    if _has(names, "-n", "--netrc", "--netrc-optional"):
+        yield PossibleFile(".netrc", READ, at_home=True)
+    for text in names.value("-w", "--write-out"):
+        for part in (text or "").split("%output{")[1:]:
+            yield PossibleFile(part.partition("}")[0].removeprefix(">>"), WRITE)
 
 
 def _each_url(text: str) -> list[str | None]:
@@ -244,6 +250,7 @@ def patch_file(names: NamedFiles) -> Iterator[PossibleFile]:
     for word in words[:1]:
         yield from names.role(word, "edit")
     yield from [PossibleFile(word.text, READ) for word in words[1:2]]
+    yield from of_patch(names)
     if not words:
         for place in names.value("-d", "--directory") or ["."]:
             yield PossibleFile(place, WRITE, tree=True, started=True)
