@@ -52,6 +52,8 @@ from byleave.shell.syntax.tree import (
     Substitution,
     is_decimal,
     yields_number,
+    yields_object,
+    yields_program,
 )
 from byleave.shell.syntax.vocabulary import (
     BUILTIN_NAMES,
@@ -415,7 +417,21 @@ class Walker:
             prefix = "/"  # it starts at the home directory or at this one: no option
         left = () if forms else word.pieces
         splits = word.splits and not _ends_in_number(word) and (self.odd or not _is_one_number(word, state))
-        return word.replace(effects=(), number=None, pieces=left, forms=forms, prefix=prefix, splits=splits)
+        if splits and not self.odd and not self.functions and len(word.effects) == 1:
+            splits = not (isinstance(word.effects[0], Substitution) and yields_program(word.effects[0]))
+        made = word.replace(effects=(), number=None, pieces=left, forms=forms, prefix=prefix, splits=splits)
+        return made.replace(is_object=True) if self._is_object(word) else made
+
+    def _is_object(self, word: Word) -> bool:
+        """Whether a word begins with a substitution that prints the name of an object of git, and with no dash."""
+        pieces = [piece for piece in word.pieces if piece.kind == "unknown" or piece.text]
+        if self.odd or "git" in self.functions or word.glob:
+            return False
+        if len(word.effects) != 1 or not pieces or pieces[0].kind != "unknown":
+            return False
+        if any(piece.kind not in ("raw", "literal") or piece.text[:1] == "-" for piece in pieces[1:]):
+            return False
+        return isinstance(word.effects[0], Substitution) and yields_object(word.effects[0])
 
     def plain(self, call: CommandCall) -> Flow:
         """List a command that wraps nothing, and follow it if it is a builtin."""

@@ -177,6 +177,8 @@ def from_table(wrapped: WrappedCommand, found: Scan, wrap: Mapping[str, Any]) ->
     child, assigned = child_words(wrapped, found, wrap)
     if not child:
         return wrapped.plain()
+    if wrap.get("again"):  # the same program, in a directory that its configuration names
+        child, state = (wrapped.words[0], *child), state.at(None, None)
     wrapped.list_itself(transparent=transparent)
     if wrap.get("joins"):
         _joined(wrapped, child, transparent=transparent, state=state, here=here)

@@ -246,7 +246,7 @@ def _in_order(command: Command, programs: ProgramTables, given: list[str | None]
 
 
 # What stands between words in scripts, options with values, addresses and lists of any language.
-_BREAKS = str.maketrans(dict.fromkeys("|&;()<>{}[]`$\n\t\r'\"=:,!\\", " "))
+_BREAKS = str.maketrans(dict.fromkeys("|&;()<>{}[]`$%\n\t\r'\"=:,!\\", " "))
 _TEXTS = frozenset(["literal", "raw", "value"])  # kinds of pieces whose text is that of the word
 _LONGEST = 64  # words of a spelled command that are looked at
 _UNKNOWN = Word(None, "", splits=True)

@@ -302,6 +302,8 @@ def harmless_assignment(name: str, value: str | None, program: str | None = None
         return False
     if value in HARMLESS_VALUES.get(name, ()) or _special(name, value):
         return True
+    if name.endswith(("_URL", "_URI", "_DSN")) and not _listed(name.upper(), CHANGING) and _is_local_service(value):
+        return program not in EXPANDING
     plain = PLAIN.issuperset(value) and not value.startswith("-")
     return plain and (_listed(name, FREE) or _listed(name, HARMLESS) or not _listed(name.upper(), CHANGING))
 
@@ -318,6 +320,32 @@ def _special(name: str, value: str) -> bool:
     if name in DIRECTORIES:
         return bool(value) and PLAIN.union("/").issuperset(value) and all(is_inside(each) for each in value.split(":"))
     return name == "NODE_OPTIONS" and all(_is_node_option(word) for word in value.split(" "))
+
+
+# Protocols of databases, queues and the like, whose clients take nothing else from an address of this form.
+_SERVICES = _words(
+    "postgres postgresql postgresql+asyncpg postgresql+psycopg postgresql+psycopg2 mysql mysql2 mariadb mysql+pymysql "
+    "mongodb redis valkey memcached amqp nats mssql sqlserver cockroachdb clickhouse http https ws wss"
+)
+_LOOPBACK = frozenset(["localhost", "127.0.0.1", "[::1]"])
+
+
+def _is_local_service(value: str) -> bool:
+    """Whether a text is the address of a service on this machine, without parameters."""
+    scheme, mark, rest = value.partition("://")
+    place, _, path = rest.partition("/")
+    login, at, host = place.rpartition("@")
+    name, colon, port = host.rpartition(":") if host[-1:] != "]" else (host, "", "")
+    if not colon:
+        name, port = host, ""
+    letters = _only("_.+-:")
+    return (
+        bool(mark)
+        and scheme in _SERVICES
+        and name in _LOOPBACK
+        and (not colon or port.isdecimal())
+        and ((not at or letters(login)) and _only("_.-/")(path))
+    )
 
 
 def _is_node_option(word: str) -> bool:

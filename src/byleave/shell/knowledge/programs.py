@@ -168,6 +168,7 @@ WRAP_KEYS = frozenset(
         "none",
         "replaces",
         "stop",
+        "again",
     ]
 )
 

@@ -1,7 +1,8 @@
 """The tree between the text and its commands: what `grammar` yields and `walk` follows.
 
 Effects are what a word does while it is expanded: commands it runs, variables it sets, arithmetic it evaluates.
-`yields_number` says which substitutions can be relied on to print nothing but numbers.
+`yields_number` says which substitutions can be relied on to print nothing but numbers, `yields_object` which print
+names of objects of git.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Word(Record):
     `glob`: a pattern (glob or braces): one word or several, each of which starts with `prefix`.
     `pieces` are what a word is put together from where `text` is None; `forms` is the same with the variables that the
     line itself has set filled in, one form for each value that they may have. No forms: nothing more is known.
+    `is_object`: it is the name of an object of git, or nothing.
     """
 
     text: str | None
@@ -44,6 +46,7 @@ class Word(Record):
     number: Number = None
     pieces: tuple[Piece, ...] = ()
     forms: tuple[tuple[Piece, ...], ...] = ()
+    is_object: bool = False
 
     @property
     def many(self) -> bool:
@@ -55,6 +58,8 @@ class Word(Record):
         """Whether a word that starts with `-` can come of it."""
         if self.text is not None:
             return self.text.startswith("-")
+        if self.is_object:
+            return False
         return self.splits or not self.prefix or self.prefix[0] == "-"
 
 
@@ -229,6 +234,47 @@ def yields_number(substitution: Substitution) -> bool:
     if None in words or not words:
         return False
     return _prints_numbers([word or "" for word in words])
+
+
+# Of `git rev-parse`: with these it prints names of objects.
+_OF_OBJECTS = frozenset(["--verify", "--short", "-q", "--quiet"])
+_REVISION = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@^~./-")
+
+
+def yields_object(substitution: Substitution) -> bool:
+    """Return whether a `$(..)` prints the name of an object of git or nothing: `git rev-parse HEAD`.
+
+    Of a word that is no revision `git rev-parse` prints the word, so none may begin with a dash, or with `^`.
+    """
+    items = substitution.body.items
+    node = items[0][0] if len(items) == 1 and not items[0][1] else None
+    if isinstance(node, Pipeline) and len(node.stages) == 1 and not node.negated:
+        node = node.stages[0]
+    if substitution.kind != "command" or not isinstance(node, Simple) or node.assignments:
+        return False
+    words = [word.text or "" for word in node.words]
+    if words[:2] == ["git", "rev-parse"]:
+        revisions = [word for word in words[2:] if word not in _OF_OBJECTS]
+    elif words[:2] == ["git", "merge-base"]:
+        revisions = words[2:]
+    else:
+        return False
+    return bool(revisions) and all(each[:1] not in ("", "-", "^") and _REVISION.issuperset(each) for each in revisions)
+
+
+_FINDERS = (["which"], ["command", "-v"], ["type", "-p"], ["type", "-P"])
+
+
+def yields_program(substitution: Substitution) -> bool:
+    """Return whether a `$(..)` prints where a program is, or nothing: `$(which python3)`."""
+    items = substitution.body.items
+    node = items[0][0] if len(items) == 1 and not items[0][1] else None
+    if isinstance(node, Pipeline) and len(node.stages) == 1 and not node.negated:
+        node = node.stages[0]
+    if substitution.kind != "command" or not isinstance(node, Simple) or node.assignments:
+        return False
+    words = [word.text or "" for word in node.words]
+    return words[:-1] in _FINDERS and words[-1].replace("-", "").replace(".", "").isalnum() and words[-1][0] != "-"
 
 
 def is_decimal(text: str) -> bool:
