@@ -183,7 +183,7 @@ _SENDERS = (  # the same behind a verb
 )
 _DEPLOYERS = ("vercel", "netlify", "wrangler", "surge", "firebase", "flyctl", "fly", "eb", "gh-pages", "now", "railway")
 _VERSIONS: Entry = {
-    **_entry("other"),
+    **_entry("other", options={"data": ["--cwd", "-R", "--repository", "--config"]}),
     "sub": {
         **dict.fromkeys(["add", "addremove", "import"], _TREE_OF_ALL),
         **dict.fromkeys(["commit", "ci"], _entry("other", tree=["-A", "--addremove"], shape="committed")),

@@ -128,13 +128,17 @@ def serves(names: NamedFiles) -> Iterator[PossibleFile]:
 
 def packing(names: NamedFiles) -> Iterator[PossibleFile]:
     """Yield the working directory where the words say that all of it is packed, sent or served: `cargo package`."""
-    texts = [word.text or "" for word in names.command.words[1:] if (word.text or "-")[:1] != "-"]
-    if names_given(names, "--dry-run", "--list"):
+    texts = [word.text or "" for word in names.command.words[1:]]
+    if names_given(names, "--dry-run", "--list", "--help"):
         return
-    for first in names.entry["packing"]:
-        if tuple(texts[: len(first)]) == first:
-            behind = [text for text in texts[len(first) : len(first) + 1] if "/" in text or text == "."]
-            yield from [PossibleFile(text, READ, tree=True) for text in behind or ["."]]
+    plain = [(text, before) for before, text in pairwise(["", *texts]) if text[:1] not in ("", "-", "+")]
+    while plain:
+        for first in names.entry["packing"]:
+            if tuple([text for text, _ in plain[: len(first)]]) == first:
+                behind = [text for text, _ in plain[len(first) : len(first) + 1] if "/" in text or text == "."]
+                yield from [PossibleFile(text, READ, tree=True) for text in behind or ["."]]
+        if plain.pop(0)[1][:1] != "-":  # else it may be the value of an option in front of it
+            return
 
 
 _PUBLISHING = frozenset(["publish", "pack"])
