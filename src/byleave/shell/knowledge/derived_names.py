@@ -61,7 +61,7 @@ def _by_gpg(names: NamedFiles) -> Iterator[PossibleFile]:
     for word in names.words:
         yield from _with(word.text, *dict.fromkeys(endings))
         stem, dot, ending = (word.text or "").rpartition(".")
-        if not endings and dot and ending in ("gpg", "asc", "pgp", "sig") and not names_given(names, *_GPG_READS):
+        if not endings and dot and ending in ("gpg", "asc", "pgp", "sig") and not names.hold(*_GPG_READS):
             yield PossibleFile(stem, WRITE)
 
 
@@ -154,7 +154,7 @@ _PACKED = {
 def unpacked(names: NamedFiles) -> Iterator[PossibleFile]:
     """`gzip FILE` makes FILE.gz, `gzip -d FILE.gz` makes FILE, and deletes the other."""
     yield from names.operands()
-    if names.has("read_only"):
+    if names.surely("read_only"):
         return
     endings = [_PACKED.get(names.command.program or "", "")]
     endings += [each if each[:1] == "." else f".{each}" for each in names.value("-S", "--suffix") if each]

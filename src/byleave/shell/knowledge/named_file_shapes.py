@@ -377,7 +377,7 @@ def _renamed(names: NamedFiles) -> Iterator[PossibleFile]:
     """`rename EXPRESSION FILES`: an expression makes the new names."""
     yield from names.operands()
     yield from [named for word in names.words for named in in_script(word.text or "")]
-    if not names_given(names, "-n", "--nono", "--no-act", "--dry-run"):
+    if not names.hold("-n", "--nono", "--no-act", "--dry-run"):
         yield PossibleFile(None, WRITE)
 
 

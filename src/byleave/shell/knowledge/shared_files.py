@@ -129,7 +129,7 @@ def serves(names: NamedFiles) -> Iterator[PossibleFile]:
 def packing(names: NamedFiles) -> Iterator[PossibleFile]:
     """Yield the working directory where the words say that all of it is packed, sent or served: `cargo package`."""
     texts = [word.text or "" for word in names.command.words[1:]]
-    if names_given(names, "--dry-run", "--list", "--help"):
+    if names.hold("--dry-run", "--list", "--help"):
         return
     plain = [(text, before) for before, text in pairwise(["", *texts]) if text[:1] not in ("", "-", "+")]
     while plain:
