@@ -485,7 +485,8 @@ def _listed(tools: list[str]) -> str:
 def _server_lines(gateway: Gateway, found: ServerCheck) -> Iterator[str]:
     heading = paint(found.name, "bold")
     if found.problem:
-        yield f"{heading}: {paint('cannot be used', 'deny')}: {shown_lines(found.problem)}"
+        why = found.problem.removeprefix(f"the server {quoted(found.name)} cannot be used: ")  # the heading says it
+        yield f"{heading}: {paint('cannot be used', 'deny')}: {shown_lines(why)}"
         return
     counts = [f"{len(names)} {kind}" for kind, names in found.offers.items() if names]
     yield f"{heading}: {', '.join(counts) or 'offers nothing'}"
