@@ -94,6 +94,11 @@ REFUSED = {
         '`like` means nothing for the subcommand "y"',
         ":1",
     ),
+    "a subcommand like a program behind one with others": (
+        '[programs.x.sub.a.sub.b]\nflags = ["-q"]\n[programs.x.sub.y]\nlike = "git"',
+        '`like` means nothing for the subcommand "y"',
+        ":1",
+    ),
     "a subcommand of a subcommand like a program": (
         '[programs.x.sub.y.sub.z]\nlike = "git"',
         '`like` means nothing for the subcommand "y z"',

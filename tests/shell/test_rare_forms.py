@@ -51,3 +51,8 @@ def test_a_word_below_a_directory_that_is_not_known_is_not_known(kind: str) -> N
     form = (Piece(kind, ""), Piece("literal", "/x"))
     assert expanded(form, None, None) is None
     assert [word.text for word in expanded(form, "/home/me", "/home/me") or ()] == ["/home/me/x"]
+
+
+@pytest.mark.parametrize(("text", "in_which"), [("zparseopts -a x", [BASH]), ("print -n", [BASH, ZSH])])
+def test_what_is_a_builtin_of_zsh_alone_is_a_program_elsewhere(text: str, in_which: list[str]) -> None:
+    assert [dialect for dialect in (BASH, ZSH) if read_command(text, dialect=dialect).understood] == in_which

@@ -154,3 +154,13 @@ def test_a_patch_in_a_command_names_files_that_no_shell_changes(*, name: str, cl
 def test_odd_ends_of_lines_hide_no_header(*, line: str, clear: bool) -> None:
     text = f"*** Begin Patch\n*** Add File: a\n{line}\n*** End Patch"
     assert (found_in("edit", {"patch": text})[1] == "") is clear
+
+
+def test_a_method_that_is_no_text_is_doubtful() -> None:
+    _, problem = found_in("fetch", {"url": "https://example.com", "method": 5})
+    assert problem.endswith("is no text")
+
+
+def test_what_hides_below_a_name_is_doubtful() -> None:
+    _, problem = found_in("read", {"file_path": "a", "paths": [{"command": "x"}]})
+    assert problem.endswith("holds more than is understood")
