@@ -136,7 +136,7 @@ def decide_line(
     refs = dict.fromkeys([first.ref, *first.also, *said])
     decision = first.decision if first.decision is not None else ASK
     parts = _part_verdicts(answers, files)
-    suggestion = _suggestion(line, answers) if decision is ASK else None
+    suggestion = _suggestion(line, answers, confining) if decision is ASK else None
     required = way.required or eased  # after a yes as well: it did not hear what the kernel was to hold
     confined = way.confined and decision is not DENY and not goes_outside
     sandbox = (True, required) if confined else (False, False)
@@ -291,7 +291,7 @@ def _of_file(part: MatchPart, objection: FileObjection) -> _Answer:
     )
 
 
-def _suggestion(line: CommandLine, answers: Sequence[_Answer]) -> str | None:
+def _suggestion(line: CommandLine, answers: Sequence[_Answer], confining: ConfinePolicy) -> str | None:
     """Return the rules that would let the whole line run; None where a rule would not be enough."""
     blocks: list[str | None] = []
     for answer in answers:
@@ -303,6 +303,8 @@ def _suggestion(line: CommandLine, answers: Sequence[_Answer]) -> str | None:
             return None  # its name means another file elsewhere, and a rule could not say which
         if plain and line.parts[number].repository is not None:
             return None  # no words reach the configuration of another repository
+        if plain and not confining.possible and _confinement(None, confining.mode) == "required":
+            return None  # what it allows would have to run confined, and cannot
         knowledge = line.parts[number].knowledge if plain else None
         blocks.append(suggest_command_rule(line.argvs[number], knowledge) if plain else _suggest_write(line, answer))
     if None in blocks:
