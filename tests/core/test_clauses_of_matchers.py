@@ -1,14 +1,12 @@
 """What each kind of matcher answers for an allow and for a deny, clause by clause."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from byleave.core.arguments import ANY_TOOL, UNKNOWN, ArgumentTest
 from byleave.core.fs_rules import FsTarget
-from byleave.core.match_context import Knowledge, MatchContext, MatchPart
+from byleave.core.match_context import MatchContext, MatchPart
 from byleave.core.matchers import (
     AgentMatcher,
     All,
@@ -31,55 +29,9 @@ from byleave.core.matchers import (
 )
 from byleave.core.patterns import compile_glob
 from byleave.core.url import Target, parse_url
+from fakes.known_commands import Known
 
 ALL_OPS = frozenset(("read", "create", "update", "delete", "exec"))
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known of a command, said beforehand."""
-
-    texts: tuple[str | None, ...] = ("git",)
-    subcommand: bool | None = False
-    version: bool = False
-    flag: bool | None = False
-    operands: bool | None = False
-    exact: bool | None = False
-    loose: bool = False
-    option: str | None = None
-    named: tuple[str, ...] = ()  # options that are harmless where a rule names them
-    spelled: frozenset[str] = frozenset()
-    asked: list[object] = field(default_factory=list, compare=False)
-
-    def is_subcommand(self, expected: str) -> bool | None:
-        self.asked.append(expected)
-        return self.subcommand
-
-    def asks_for_version(self) -> bool:
-        return self.version
-
-    def has_flag(self, flag: str) -> bool | None:
-        self.asked.append(flag)
-        return self.flag
-
-    def has_operands(self, *, most: int, behind: bool) -> bool | None:
-        self.asked.append((most, behind))
-        return self.operands
-
-    def args_match(self, expected: tuple[str, ...]) -> bool | None:
-        self.asked.append(expected)
-        return self.exact
-
-    def may_be_args(self, expected: tuple[str, ...]) -> bool:
-        self.asked.append(expected)
-        return self.loose
-
-    def started_as(self, name: str) -> Iterator[Knowledge]:
-        self.asked.append(name)
-        yield from ()
-
-    def uncovered(self, flags: tuple[str, ...], args: tuple[str, ...]) -> str | None:
-        return None if self.option in (*flags, *args) else self.option
 
 
 def part(name: str | None = "git", known: Known | None = None, **more: Any) -> MatchPart:
