@@ -267,6 +267,14 @@ ROWS: list[tuple[str, Rules, NamedFile, Matcher | None, list[str], list[str]]] =
         [],
     ),
     (
+        "one in a command of an operation, or another",
+        NOTHING,
+        of("write", HOOK),
+        AnyOf((All((OperationMatcher(("execute",)), SPELLED)), PLAIN)),
+        ["update .git/hooks/x: None"],
+        [],
+    ),
+    (
         "one in a command of an operation",
         NOTHING,
         of("write", HOOK),

@@ -99,8 +99,7 @@ def _unresolved(file: NamedFile, table: RuleTable) -> Iterator[FileObjection]:
     if file.perhaps:
         return
     writes = file.op in ("write", "delete")
-    kinds = {"write": ("create", "update")}.get(file.op, (file.op,))
-    if not writes and not any(table.restricts(kind) for kind in kinds):
+    if not writes and not table.restricts(file.op):
         return
     verb = {"write": "writes"}.get(file.op) or VERBS[file.op]
     if isinstance(file.place, RefusedPath):
