@@ -119,6 +119,52 @@ def test_of_each_setting_the_strongest_layer_counts_and_limits_of_all_hold() -> 
     )
 
 
+FINE: list[Tree] = [
+    {"public_url": "http://localhost:8080/mcp"},
+    {"public_url": "http://127.0.0.1/"},
+    {"jwt": {**ISSUER, "jwks": "http://localhost/keys"}},
+    {"jwt": ISSUER, "issuers": [{**ISSUER, "issuer": "https://a.example/X"}]},
+    {"issuers": [ISSUER], "identities": [{"agent": "x", "match": {"c" * 256: "d"}}]},
+]
+WRONG: list[tuple[Tree, str]] = [
+    ({"public_url": "http://a.example/"}, "this is no plain https URL"),
+    ({"public_url": "https://me@a.example/"}, "this is no plain https URL"),
+    ({"public_url": "https://a:99999/"}, "this is no plain https URL"),
+    ({"jwt": {**ISSUER, "jwks": "ftp://localhost/keys"}}, "keys are fetched by https only"),
+    ({"jwt": {**ISSUER, "jwks": "https://[::1/keys"}}, "keys are fetched by https only"),
+    ({"jwt": ISSUER, "issuers": [{**ISSUER, "issuer": "https://a.example/"}]}, "this issuer is there already"),
+    ({"issuers": [ISSUER], "identities": [{"agent": "x", "match": {"c" * 257: "d"}}]}, "is no name of a claim"),
+    ({"issuers": [ISSUER], "identities": [{"agent": "", "match": {"c": "d"}}]}, "is not the name of one agent"),
+    ({"access_log": "/a\0"}, "the access log needs a whole path"),
+    ({"access_log": "~/a"}, "the access log needs a whole path"),
+]
+
+
+@pytest.mark.parametrize("said", FINE, ids=str)
+def test_what_the_gateway_takes(said: Tree) -> None:
+    assert settings(layer(USER, said)) != GatewaySettings()
+
+
+@pytest.mark.parametrize(("said", "problem"), WRONG, ids=[str(row[0])[:60] for row in WRONG])
+def test_what_the_gateway_does_not_take(said: Tree, problem: str) -> None:
+    with pytest.raises(ConfigErrors) as caught:
+        settings(layer(USER, said))
+    assert problem in str(caught.value)
+
+
+def test_without_a_home_a_file_of_keys_is_named_as_it_is_written() -> None:
+    said = settings(layer(USER, {"jwt": {**ISSUER, "jwks": "~/k"}}))
+    assert said.jwt is not None
+    assert said.jwt.jwks == "/~/k"
+
+
+def test_any_of_several_files_of_the_user_s_own_keeps_a_project_from_naming_an_issuer() -> None:
+    own = (layer(USER, {"jwt": ISSUER}), layer(COMMAND_LINE, {"max_calls": 1}))
+    with pytest.raises(ConfigErrors) as caught:
+        settings(*own, layer(PROJECT, {"jwt": {**ISSUER, "jwks": "k"}}).replace(content=b"[gateway.jwt]\n"))
+    assert str(caught.value).startswith("project.toml:1: a project's file cannot set jwt beside your own jwt")
+
+
 OWN_ONLY: list[tuple[Tree, Tree, list[str]]] = [
     ({}, {"public_url": "https://g.example/"}, ["a project's file cannot set public_url"]),
     ({}, {"issuers": [{**OTHER, "jwks": "k"}]}, ["a project's file cannot set issuers"]),

@@ -225,8 +225,7 @@ def _limit(table: Mapping[str, Any], number: int, layer: Layer, problems: Proble
         if problem is not None:
             hint = 'write a name, or a glob such as "get_*"'
             problems.add(layer, f"{quoted(table[key][:60])}: {problem}", hint=hint, at=(*at, key))
-    given = {key: value for key, value in table.items() if not key.startswith("#")}
-    return CallLimit(**{**given, "each": tuple(dict.fromkeys(given.get("each", ("agent",))))})
+    return CallLimit(**{**table, "each": tuple(dict.fromkeys(table.get("each", ("agent",))))})
 
 
 def _telemetry(table: Mapping[str, Any], layer: Layer, problems: Problems) -> TelemetrySettings:
@@ -237,7 +236,7 @@ def _telemetry(table: Mapping[str, Any], layer: Layer, problems: Problems) -> Te
     problem = endpoint_problem(table["endpoint"]) if "endpoint" in table else ""
     if problem:
         problems.add(layer, problem, hint='write "http://127.0.0.1:4318"', at=(*at, "endpoint"))
-    return TelemetrySettings(**{key: value for key, value in table.items() if not key.startswith("#")})
+    return TelemetrySettings(**table)
 
 
 def endpoint_problem(endpoint: str) -> str:
