@@ -30,6 +30,7 @@ def repository(place: Path, config: str = "") -> None:
     (place / ".git/config").write_text(config)
 
 
+INCLUDED = 17  # of the 20 files that are read, four are there without being included; the last one is only named
 OBEYED = {"config", "config.worktree", "hooks", "commondir", "info/attributes"}
 
 
@@ -99,6 +100,16 @@ NAMED: list[tuple[str, set[str]]] = [
     ("[alias]\nx = !dir missing.sh /etc/passwd\n", set()),
     ("[core]\nunheard = run.sh\n", set()),
     ("[run.sh]\nalias = run.sh\n", set()),
+    ('[filter "x"]\nclean = sh "run.sh"\n', {"run.sh"}),
+    ("[filter]\nx.clean = run.sh\n", {"run.sh"}),
+    ("  [core]  \n  hooksPath = x  \n", {"x"}),
+    ("[core] hooksPath = a]b\n", {"a]b"}),
+    ('[core]\nhooksPath = a"b"\n', {'a"b"'}),
+    ("[core]\nhooksPath = a  # c\n", {"a"}),
+    ("[include]\npath =\n", set()),
+    ("[core]\nhooksPath = a\0b\n", set()),
+    ("[core]\nhooksPath = ..\nattributesFile = a\n", {"a"}),
+    ("[core]\nattributesFile = attributes\n", {"attributes"}),
 ]
 
 
@@ -108,7 +119,22 @@ def test_what_the_configuration_of_git_names_and_starts_is_found(config: str, pl
     (base / "ws/dir").mkdir()
     for name in ("run.sh", "other.sh"):
         (base / "ws" / name).touch()
+    (base / "ws/attributes").write_text("[core]\nhooksPath = not-read\n")
     assert git(base) - {"commondir", "refs"} == places
+
+
+def test_a_configuration_in_odd_bytes_is_read_and_without_a_home_a_tilde_is_a_name(base: Path) -> None:
+    repository(base / "ws")
+    (base / "ws/.git/config").write_bytes(b"[core]\nhooksPath = \xff\nattributesFile = ~/a\n")
+    assert git(base, home=False) == {"commondir", "refs", "\udcff", "~/a"}
+
+
+def test_only_so_many_included_files_are_read(base: Path) -> None:
+    repository(base / "ws", "[include]\npath = n0\n")
+    for number in range(30):
+        (base / f"ws/.git/n{number}").write_text(f"[include]\npath = n{number + 1}\n")
+    found = [name for name in git(base) if name.startswith(".git/n")]
+    assert len(found) == INCLUDED
 
 
 def test_files_of_the_user_and_included_ones_count_and_a_circle_ends(base: Path) -> None:
@@ -169,7 +195,11 @@ def test_a_directory_of_the_path_is_opened_by_its_name_or_by_that_of_the_environ
     assert programs(base, f"{ws}/node_modules/.bin") == [("node_modules", "node_modules/.bin")]
     assert programs(base, f"{ws}/tools/", "tools") == [("tools", "tools"), ("tools", "tools")]
     assert programs(base, f"{ws}/to") == [("to", "to"), ("linked", "linked")]
+    assert programs(base, f"{ws}/a/Xtools") == [("a/Xtools", "a/Xtools")]
     assert programs(base, ws, str(base), "/", "") == []
+    (base / "ws/pyvenv.cfg").touch()
+    assert programs(base, f"{ws}/bin") == [("bin", "bin")]
+    assert [place.path for place in program_directories("/usr/bin", "/")] == ["/usr/bin"]
     assert programs(base, f"{base}/bin") == [("$BASE/bin", "$BASE/bin")]
 
 

@@ -317,7 +317,7 @@ def git_directory(root: str) -> str | None:
 
 def _common(directory: str) -> str:
     text = _read(f"{directory}/commondir").strip()
-    return os.path.normpath(os.path.join(directory, text)) if text else directory
+    return os.path.normpath(os.path.join(directory, text))
 
 
 def _git_files_named(files: list[str], root: str, home: str) -> Iterator[str]:
