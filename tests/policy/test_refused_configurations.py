@@ -49,7 +49,9 @@ def test_what_cannot_be_used_is_said_with_its_place_and_a_hint(case: dict[str, A
     assert told(scene, case["text"], home=case.get("home", True)) == case["told"].rstrip("\n")
 
 
-@pytest.mark.parametrize(("path", "relative"), [("$ROOT/src/", "src"), ("$ROOT/a/b", "a/b"), ("$ROOT", ".")])
+@pytest.mark.parametrize(
+    ("path", "relative"), [("$ROOT/src/", "src"), ("$ROOT/a/b", "a/b"), ("$ROOT/X/aX", "X/aX"), ("$ROOT", ".")]
+)
 def test_an_absolute_path_in_the_workspace_is_refused_with_its_relative_form(
     path: str, relative: str, scene: Scene
 ) -> None:
@@ -57,6 +59,13 @@ def test_an_absolute_path_in_the_workspace_is_refused_with_its_relative_form(
     said = told(scene, f'[tools.t]\nsource = "local"\n[[tools.t.access.fs]]\npath = "{path}"\n')
     assert f'the path of a rule cannot be used: "{path}" is absolute' in said
     assert said.endswith(f'\n  hint: write the relative form: path = "{relative}"')
+
+
+def test_a_path_that_climbs_out_of_the_whole_machine_is_no_absolute_one() -> None:
+    text = b'[tools.t]\nsource = "local"\n[[tools.t.access.fs]]\npath = "../x"\n'
+    with pytest.raises(ConfigErrors) as caught:
+        compile_file(text, CompileContext(Root("/")))
+    assert str(caught.value).endswith("\n  hint: write a path relative to the workspace root")
 
 
 @pytest.mark.parametrize(

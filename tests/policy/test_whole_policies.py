@@ -500,7 +500,13 @@ def test_arguments_and_variables_of_a_program_join_across_layers(
 
 
 @pytest.mark.parametrize(
-    "rule", [{"deny": {"group": "x"}}, {"deny": {"command": "a", "options": "any", "ops": ["read"]}}]
+    "rule",
+    [
+        {"deny": {"any": [{"group": "x"}, {"command": "a"}]}},
+        {"deny": {"not": {"group": "x"}}},
+        {"deny": {"group": "x"}},
+        {"deny": {"command": "a", "options": "any", "ops": ["read"]}},
+    ],
 )
 def test_a_problem_of_a_rule_is_told_once_where_several_views_have_the_rule(rule: Tree) -> None:
     layers = (Layer(USER, parse_tree({"rules": [rule]})), layer(PROJECT, {}, trusted=False))
