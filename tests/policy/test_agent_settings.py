@@ -25,7 +25,7 @@ def test_a_settings_file_comes_to_these_rules(case: dict[str, Any], tmp_path: Pa
     assert [[rule.outcome, rule.table, list(rule.at)] for rule in found.rules] == case["rules"]
     assert [[lost.text, lost.why, list(lost.at)] for lost in found.lost] == case["lost"]
     assert [text.replace(str(file), "FILE") for text in found.unreadable] == case["unreadable"]
-    assert {each.source for each in (*found.rules, *found.lost)} <= {str(file)}
+    assert {*(rule.source for rule in found.rules), *(lost.source for lost in found.lost)} <= {str(file)}
 
 
 def test_a_tool_that_codex_decides_about_by_itself_is_not_allowed_with_its_server(tmp_path: Path) -> None:

@@ -72,7 +72,14 @@ def test_a_line_is_read_as_a_whole(case: dict[str, Any], base: Path) -> None:
     text = json.dumps(found)
     for name, path in (("$ROOT", root), ("$HOME", base / "home"), ("$BASE", base)):
         text = text.replace(str(path), name)
-    nothing = {"parts": [], "argvs": [], "redirections": [], "problem": None, "loose": [], "whole": False}
+    nothing: dict[str, Any] = {
+        "parts": [],
+        "argvs": [],
+        "redirections": [],
+        "problem": None,
+        "loose": [],
+        "whole": False,
+    }
     asked = ("line", "where", "cwd", "shell")
     assert json.loads(text) == nothing | {key: value for key, value in case.items() if key not in asked}
 

@@ -36,7 +36,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     scene = Scene.build(tmp_path_factory.mktemp("access").resolve())
     (scene.root / "real").mkdir()
     outside(scene).mkdir()
-    links = {
+    links: dict[str, str | Path] = {
         "link": "real",
         "out": outside(scene),
         "alias": "out",
@@ -265,7 +265,7 @@ def test_of_each_agent_the_strongest_layer_that_has_a_proof_counts() -> None:
 
 
 def test_a_token_needs_no_issuer_whose_words_are_read() -> None:
-    issuers = {"gateway": {"issuers": [{"issuer": "https://a.example", "audience": "b"}]}}
+    issuers: Tree = {"gateway": {"issuers": [{"issuer": "https://a.example", "audience": "b"}]}}
     assert proofs(layer(USER, {"x": {"token": TOKENS["a"]}}, **issuers)) == ({"x": ("a" * 64,)}, {})
 
 

@@ -29,7 +29,7 @@ from byleave.workspace.resolve import Root
 from scene import Scene
 
 Tree = dict[str, Any]
-NOTHING_SAID = {
+NOTHING_SAID: Tree = {
     "defaults": {},
     "programs": {},
     "audit": {},

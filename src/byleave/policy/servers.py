@@ -205,7 +205,7 @@ def _server(name: str, merged: Tree, layers: tuple[Layer, ...]) -> ServerConfig:
         description=merged.get("description", ""),
         may=None if may is None else tuple(may),
         stateful=merged.get("stateful", True),
-        share={True: True, False: False}.get(merged.get("share")),
+        share={True: True, False: False}.get(merged.get("share", "auto")),
         enabled=merged.get("enable", True),
         has_access="access" in merged or bool(tools),
         tools=tools,
