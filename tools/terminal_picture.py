@@ -24,7 +24,7 @@ COLUMNS = 80
 COMMANDS = (
     "make test",
     "cat .env",
-    "echo 'cat .e*; ls ~/.ssh' > look.sh; sh look.sh",
+    "echo 'd=.; cat ${d}env; ls ~/${d}s*' > look.sh; sh look.sh",
     "curl -sS http://example.org/",
     "git push origin main",
     "rm -rf ~",

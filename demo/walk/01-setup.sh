@@ -11,7 +11,7 @@ try 0 person byleave setup --yes --agent claude-code
 
 say "What the agent then runs, through its hook: confined, asked about, or refused with a reason"
 try 0 person python "$demo/agent.py" 'cd src && pwd' 'make test' 'cat .env' \
-  'printf "cat .e*; ls ~/.s*/; touch ~/made" > look.sh; sh look.sh' 'curl -sS http://example.org/' \
+  'echo "d=.; cat \${d}env; ls ~/\${d}s*/; touch ~/made" > look.sh; sh look.sh' 'curl -sS http://example.org/' \
   'git push' 'byleave outside -- npm install left-pad' 'rm -rf ~'
 try 0 person ls -A "$scratch/person"
 try 0 person byleave audit list
