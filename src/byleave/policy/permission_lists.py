@@ -363,6 +363,9 @@ def _gemini_policies(tree: Mapping[str, Any], source: SettingsSource) -> Iterato
         decision = rule.get("decision")
         if decision not in outcomes:
             raise UnreadableSettingsError(f"has a decision that byleave does not know: {quoted(str(decision))}")
+        names = rule.get("toolName", "*")
+        _texts(names if isinstance(names, list) else [names], "toolName")
+        _texts([rule.get("mcpName", "")], "mcpName")
         why = str(rule.get("denyMessage") or rule.get("deny_message") or "")
         for pattern in gemini_rule_patterns(rule):
             kind = _kind(pattern.wide or pattern.narrow or {})  # an exception is about the same kind of action
