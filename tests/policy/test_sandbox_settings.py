@@ -245,3 +245,41 @@ def test_one_run_without_access_of_its_own_has_what_every_tool_has(scene: Scene)
     policy = scene.workspace.load(extra=[access_layer("run", None)])
     answers = [policy.decide({"kind": "read", "path": path, "tool": "run"}).decision.word for path in ("a", "/etc/x")]
     assert answers == ["allow", "deny"]
+
+
+def test_a_path_that_lies_in_byleave_s_places_by_its_text_is_refused_wherever_it_leads(scene: Scene) -> None:
+    (scene.home / "link").symlink_to("/opt")
+    scene.say("user", f'[sandbox]\nread = ["{scene.home}/link"]\n')
+    assert f'reaches "{scene.home}", which byleave keeps to itself' in told(scene)
+
+
+def test_a_directory_of_the_workspace_that_holds_a_file_of_the_policy_is_not_written_from_a_sandbox(
+    scene: Scene,
+) -> None:
+    file = scene.say("project-local", "")
+    scene.say("user", f'[sandbox]\nwrite = ["{scene.root}/.byleave"]\n')
+    assert f'reaches "{file}", which no sandbox may change' in told(scene)
+    scene.say("user", f'[sandbox]\nread = ["{scene.root}"]\n')
+    assert seen(scene)["read"] == [str(scene.root)]
+
+
+@pytest.mark.parametrize("code", [0, 0x1F, 0x7F, 0x80, 0x9F, 0xD800, 0xDFFF])
+def test_a_control_character_in_a_path_is_refused(code: int, scene: Scene) -> None:
+    with pytest.raises(ConfigErrors) as caught:
+        away(scene).compile_tree({"sandbox": {"read": [f"/a{chr(code)}"]}})
+    assert "contains a control character" in str(caught.value)
+
+
+@pytest.mark.parametrize("char", [" ", "~", "\xa0", "\ud7ff", "\ue000"])
+def test_a_letter_beside_the_control_characters_is_taken(char: str, scene: Scene) -> None:
+    found = away(scene).compile_tree({"sandbox": {"read": [f"/a{char}b"]}}).compiled.settings["sandbox"]
+    assert found == {"read": [f"/a{char}b"], "write": []}
+
+
+def test_a_file_of_access_is_named_as_the_user_wrote_it_or_by_its_path(tmp_path: Path) -> None:
+    file = tmp_path / "access.toml"
+    file.write_text("[access]\n")
+    assert [access_layer("t", str(file), shown).file for shown in ("./access.toml", None)] == [
+        "./access.toml",
+        str(file),
+    ]

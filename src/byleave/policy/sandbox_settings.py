@@ -75,7 +75,7 @@ class HostPathCompiler:
         if path is None:
             return (f"{quoted(text)} is not absolute" if text else "the path is empty"), _ABSOLUTE
         real = real_path(path)
-        if real == "/" or path == "/":
+        if real == "/":
             return f"{quoted(text)} is the whole machine", "name the directories that a tool needs"
         place = self._reached(key, path) or self._reached(key, real)
         if place is not None:
