@@ -1,11 +1,12 @@
 """The files that become layers: those of the project, and those of the directories around the workspace."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from byleave.errors import ConfigErrors
-from byleave.policy import dirs
+from byleave.policy import dirs, layers
 from byleave.policy.layers import (
     ENCLOSING,
     LARGEST_PROJECT_FILE,
@@ -138,3 +139,61 @@ def test_a_problem_is_counted_once_and_those_that_are_not_shown_are_counted_too(
         problems.raise_any()
     assert len(caught.value.exceptions) == 201
     assert str(caught.value.exceptions[-1]) == "there are more than 200 problems\n  hint: fix these first"
+
+
+@pytest.mark.parametrize(("sign", "count"), [("{", 1000), (",", 1000), (":", 2000), ("[.", 1000)])
+def test_each_sign_that_keeps_values_apart_is_counted(
+    sign: str, count: int, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layers, "MOST_MARKS", 1000)
+    for number, refused in ((count + 2, True), (count // 2, False)):
+        scene.say("project", f'why = "{sign * number}"\n# {"x" * 1000}\n')
+        with pytest.raises(ConfigErrors) as caught:
+            scene.load()
+        assert ("it holds too many keys and values" in str(caught.value)) is refused
+
+
+def test_a_file_of_the_largest_size_is_read_and_closed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layers, "LARGEST_PROJECT_FILE", 1 << 20)
+    before = set(os.listdir("/proc/self/fd"))
+    scene.say("project", "#" * (1 << 20))
+    assert len(scene.load().compiled.layers) == 1
+    scene.say("project", "#" * ((1 << 20) + 1))
+    with pytest.raises(ConfigErrors) as caught:
+        scene.load()
+    assert str(caught.value).startswith('the configuration "byleave.toml" cannot be read: it is larger than 1 MB\n')
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_problem_of_a_tree_names_its_place_in_the_tree(scene: Scene) -> None:
+    with pytest.raises(ConfigErrors) as caught:
+        scene.workspace.compile_tree({"rules": [{"ask": {"command": "a"}}, {"deny": {"group": "x"}}]})
+    assert str(caught.value).startswith('rules[1].deny.group: there is no group "x"')
+
+
+def test_all_that_a_session_cannot_say_is_told_together(scene: Scene) -> None:
+    file = scene.say(
+        "session", "strict_links = true\n[tools.t]\nenable = true\naccess.fs = []\n[[rules]]\nask = { command = 'a' }\n"
+    )
+    with pytest.raises(ConfigErrors) as caught:
+        scene.load()
+    assert str(caught.value) == (
+        f"{file}:1: a session cannot set strict_links\n    strict_links = true\n                   ^^^^\n"
+        "  hint: a session holds tools.*.access only\n"
+        f"{file}:3: a session cannot set tools.t.enable\n    enable = true\n             ^^^^\n"
+        "  hint: a session holds tools.*.access only"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("missing", "No such file or directory"), ("a\0b", "it is no path"), (".", "it is not a plain file")],
+)
+def test_a_file_that_is_given_and_cannot_be_read_is_named_with_the_reason(
+    path: str, why: str, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(scene.root)
+    with pytest.raises(ConfigErrors) as caught:
+        scene.load(path)
+    shown = path.replace("\0", "\\x00")
+    assert str(caught.value).startswith(f'the configuration "{shown}" cannot be read: {why}\n')
