@@ -1,6 +1,7 @@
 """Which places of a workspace git obeys, and which ones programs are started from: whole lists of them."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -72,10 +73,10 @@ NAMED: list[tuple[str, set[str]]] = [
     ("[core]\nhooksPath = my/hooks\n", {"my/hooks"}),
     ("[CORE]\n\tHOOKSPATH=my/hooks ; c\n", {"my/hooks"}),
     ('[core] attributesFile = "a b" # c\n', {"a b"}),
-    ('[core]\nhooksPath = "a" "b"\n', {"a"}),
-    ('[core]\nhooksPath = "a\n', {'"a'}),
+    ('[core]\nhooksPath = "a" "b"\n', {"a b"}),
+    ('[core]\nhooksPath = "a\n', {"a"}),
     ("[core]\nhooksPath = a # c\n", {"a"}),
-    ("[core]\nhooksPath = a#c\n", {"a#c"}),
+    ("[core]\nhooksPath = a#c\n", {"a"}),
     ("[core]\nhooksPath = a=b\n", {"a=b"}),
     ("[core]\nhooksPath =\n", set()),
     ("[core]\nhooksPath\n", set()),
@@ -91,9 +92,10 @@ NAMED: list[tuple[str, set[str]]] = [
     ('[core "sub"]\nhooksPath = x\n', {"x"}),
     ("[core.sub]\nhooksPath = x\n", {"x"}),
     ("[core]\nfsmonitor = ./run.sh --x\n", {"run.sh"}),
-    ("[core]\nfsmonitor = run.sh; other.sh\n", {"run.sh", "other.sh"}),
+    ("[core]\nfsmonitor = run.sh; other.sh\n", {"run.sh"}),  # a comment
+    ('[core]\nfsmonitor = "run.sh; other.sh"\n', {"run.sh", "other.sh"}),
     ("[core]\nfsmonitor = 'run.sh'\n", {"run.sh"}),
-    ('[filter "x"]\nclean = sh -c \\"run.sh\\"\n', set()),
+    ('[filter "x"]\nclean = sh -c \\"run.sh\\"\n', {"run.sh"}),
     ('[filter "x"]\nsmudge = sh run.sh %f\n', {"run.sh"}),
     ("[alias]\nx = !run.sh\n", {"run.sh"}),
     ("[alias]\nx = !sh 'other.sh'\n", {"other.sh"}),
@@ -104,7 +106,7 @@ NAMED: list[tuple[str, set[str]]] = [
     ("[filter]\nx.clean = run.sh\n", {"run.sh"}),
     ("  [core]  \n  hooksPath = x  \n", {"x"}),
     ("[core] hooksPath = a]b\n", {"a]b"}),
-    ('[core]\nhooksPath = a"b"\n', {'a"b"'}),
+    ('[core]\nhooksPath = a"b"\n', {"ab"}),
     ("[core]\nhooksPath = a  # c\n", {"a"}),
     ("[include]\npath =\n", set()),
     ("[core]\nhooksPath = a\0b\n", set()),
@@ -233,3 +235,32 @@ def test_a_link_with_a_protected_name_is_protected_where_it_leads(base: Path) ->
     found = elsewhere(base, {})
     assert ("dotfiles/bashrc", False) in found
     assert not {path for path, _final in found} & {"plain", "$BASE", "$BASE/home/.zshrc"}
+
+
+ODD_VALUES = [
+    "ho\\\noks",
+    "ho\\\n\toks",
+    'a"b c"d',
+    '"a # b"; c',
+    "a#b",
+    "a;b",
+    "a\\\\b",
+    'a\\"b\\"',
+    '"a\\\nb" # c',
+    "a\\\\\\\nb",
+    'shared/"hooks dir" ; ours',
+    '  "a "  ',
+    "a \\\n# b",
+]
+
+
+@pytest.mark.parametrize("value", ODD_VALUES)
+def test_a_value_is_read_as_git_reads_it(value: str, base: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"[core]\n\thooksPath = {value}\n\tautocrlf = input\n")
+    words = ["git", "config", "--file", str(config), "--get", "core.hooksPath"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    name = done.stdout.removesuffix("\n")
+    (base / "ws/.git").mkdir()
+    repository(base / "ws", config.read_text())
+    assert f"$BASE/ws/{name}" in {f"$BASE/ws/{place}" for place in git(base)} | git(base)

@@ -361,7 +361,7 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
     A line that git would read otherwise names a file too many.
     """
     section = ""
-    for raw in text.splitlines():
+    for raw in _lines(text):
         line = raw.strip()
         if line.startswith("["):
             head, _, line = line[1:].partition("]")
@@ -371,11 +371,42 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
         name, equals, value = line.partition("=")
         key = f"{section}.{name.strip().lower()}"
         if equals:
-            plain = value.strip()
-            quoted = plain.startswith('"') and plain.count('"') > 1
-            plain = plain[1:].partition('"')[0] if quoted else plain.partition(" #")[0].partition(" ;")[0].strip()
-            if plain and "\0" not in plain:
-                yield key, plain
+            named = _unquoted(value)
+            if named and "\0" not in named:
+                yield key, named
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield lines, with those joined of which a backslash says that they go on; and these as they stand, too."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        whole = line
+        while (len(whole) - len(whole.rstrip("\\"))) % 2 and (following := next(lines, None)) is not None:
+            yield following
+            whole = f"{whole}\n{following}"
+        yield whole
+
+
+_ESCAPED = {"n": "\n", "t": "\t", "b": "\b", "\n": ""}
+
+
+def _unquoted(value: str) -> str:
+    """Return a value as git reads it: quotes anywhere, escapes, blanks as spaces, and a comment behind it."""
+    made, quoted, kept = "", False, 0
+    chars = iter(value.strip())
+    for char in chars:
+        if char in "#;" and not quoted:
+            break
+        if char == '"':
+            quoted, kept = not quoted, len(made)
+        elif char == "\\":
+            escaped = next(chars, "")
+            made += _ESCAPED.get(escaped, escaped)  # a line end is gone
+            kept = len(made)
+        else:
+            made += " " if char.isspace() and not quoted else char
+            kept = kept if char.isspace() and not quoted else len(made)
+    return made[:kept]
 
 
 def _known(paths: Iterator[str] | tuple[str, ...], root: str) -> Iterator[Protection]:
