@@ -20,6 +20,7 @@ class Known:
     option: str | None = None
     named: tuple[str, ...] = ()  # options that are harmless where a rule names them
     spelled: frozenset[str] = frozenset()
+    starts: tuple["Known", ...] = ()  # what its words spell from a name on
     asked: list[object] = field(default_factory=list, compare=False)
 
     def is_subcommand(self, expected: str) -> bool | None:
@@ -47,7 +48,7 @@ class Known:
 
     def started_as(self, name: str) -> Iterator[Knowledge]:
         self.asked.append(name)
-        yield from ()
+        yield from self.starts
 
     def uncovered(self, flags: tuple[str, ...], args: tuple[str, ...]) -> str | None:
         return None if self.option in (*flags, *args) else self.option
