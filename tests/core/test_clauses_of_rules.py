@@ -166,6 +166,12 @@ def test_a_program_that_may_start_what_its_words_spell_is_asked_about(known: Kno
     assert RuleTable([allowing]).decide(of(part("frob", known))).rules == ()
 
 
+def test_a_program_that_is_denied_and_may_start_what_is_denied_is_denied() -> None:
+    known = Known(spelled=frozenset(("rm",)), starts=(MEANT,))
+    denied = CompiledRule(DENY, AnyOf((CommandMatcher(("frob",)), RM.matcher)))
+    assert RuleTable([denied]).decide(of(part("frob", known))).decision is DENY
+
+
 ANY, RULE_GIT = CompiledRule(ALLOW, CommandMatcher()), CompiledRule(DENY, GIT)
 FOUND: list[tuple[str, list[CompiledRule], MatchPart, list[int]]] = [
     ("a program before any", [RULE_GIT, ANY], part(), [0]),
@@ -215,6 +221,8 @@ MANY = [
         All((CODEX, UrlMatcher("j.com"))),
         path("t/*.md"),
         path("*/u"),
+        path("/Xe/**", absolute=True),
+        AnyOf((path("*.ml"), path("k/v"))),
     )
 ]
 
@@ -250,6 +258,8 @@ INDEXED: list[tuple[str, MatchContext, int | None]] = [
     ("a path beside a URL", file("d/z"), 9),
     ("a first name and an ending", file("t/a.md"), 11),
     ("any first name", file("q/u"), 12),
+    ("the first name of a place outside, in capitals", outside("/Xe/x"), 13),
+    ("one of two paths that has no name", file("z.ml"), 14),
     ("no rule", file("q/v"), None),
     ("a host", url("https://h.com/"), 6),
     ("a scheme", url("ftp://x.com/"), 7),
