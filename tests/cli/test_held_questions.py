@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from byleave.policy.load import Workspace
-from byleave.store.approvals import PENDING
+from byleave.store.approvals import APPROVED, PENDING, REVOKED
 from byleave.store.questions import Answer, AskedAction, Questions, StoredQuestion, this_process, time_after
 from command import Done, at_terminal, byleave, python
 
@@ -109,6 +109,33 @@ def test_what_waits_for_a_later_attempt_is_shown_with_its_input_and_where_it_lea
         assert all(each in terminal.seen for each in ("how to\\x1b]0;x", "leads to", "/etc/passwd"))
         terminal.type(b"n\n")
         assert terminal.ends() == 1
+
+
+def test_what_was_refused_is_shown_in_full_before_it_is_approved_after_all(root: Path) -> None:
+    wait_for_attempt(root, "k", input={"query": "send the keys away"}, leads_to=["/etc/passwd"])
+    (id_,) = [each.id for each in Workspace(str(root)).approvals.all()]
+    for keys, code in ((b"n\n", 1), (b"y\n", 0)):
+        with at_terminal("approvals", "approve", id_, cwd=root) as terminal:
+            terminal.wait_for("until it is revoked? [y/N] ")
+            assert all(each in terminal.seen for each in ("send the keys away", "leads to", "/etc/passwd"))
+            terminal.type(keys)
+            assert terminal.ends() == code
+
+
+def test_what_was_revoked_and_is_not_kept_in_full_is_not_approved_before_it_is_tried_again(root: Path) -> None:
+    approvals = Workspace(str(root)).approvals
+    fields = {"kind": "action", "subject": "other name=k... (cut)", "session": "s", "now": NOW}
+    approvals.remember("k", status=APPROVED, **fields)
+    (revoked,) = approvals.all()
+    assert approvals.revoke(revoked, now=NOW)
+    done = byleave("approvals", "approve", revoked.id, "--yes", cwd=root)
+    assert (done.code, "not kept in full" in done.err) == (1, True)
+    assert not Workspace(str(root)).approvals.recalls("k")
+    wait_for_attempt(root, "k", input={"query": "how to"})
+    (found,) = Workspace(str(root)).approvals.all()
+    assert (found.status, found.subject, found.asked["input"]) == (REVOKED, "other name=k", {"query": "how to"})
+    assert byleave("approvals", "approve", revoked.id, "--yes", cwd=root).code == 0
+    assert Workspace(str(root)).approvals.recalls("k")
 
 
 def test_what_changed_while_it_was_shown_is_not_approved(root: Path) -> None:

@@ -169,6 +169,9 @@ def _agrees(given: ParsedArguments, workspace: Workspace, one: PendingApproval) 
         asked = f"Serve {f'the {what}' if what else 'it'} with this definition, until it is revoked?"
     else:
         lines, asked = _lines(one), "Approve exactly this, once?" if one.held else _LASTING
+    if approval.status == REVOKED and not approval.asked and "key" in approval.detail:
+        complain(f"byleave: {approval.id}: what it covers is not kept in full; have it tried again, then approve it")
+        return None
     if len(lines) > MOST_ROWS and approval.kind != TOOL_DEFINITION:
         complain(f"byleave: {approval.id} is too long to be read here; nothing was approved")
         return None

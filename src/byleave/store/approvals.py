@@ -8,8 +8,8 @@
 
 A mount is approved by target: a path of the workspace may lead to one place and no other. An action is known by a key
 made of everything that was shown (`guard.approval_key`); here only its masked text is kept, and `asked`, the masked
-action with its verdict, while it waits. An approval with `until` is for one request, and lapses then. One with `spent`
-is used up but for the other event of the same call (`Approvals.spend`).
+action with its verdict and all else that a person was shown. An approval with `until` is for one request, and lapses
+then. One with `spent` is used up but for the other event of the same call (`Approvals.spend`).
 
 Trust in a project file is for its content and for the scripts of the workspace that its tools run (`Fingerprint`). Keys
 that this version does not know are left as they are. What MCP servers say of their tools is kept beside this file
@@ -83,7 +83,7 @@ LARGEST_WAITING = 2 << 20  # characters of all questions; the oldest are forgott
 _KINDS = ("mounts", "project_files", "actions", "revoked")
 _LATER = _KINDS[2:]
 _FILE_FIELDS = ("path", "sha256", "approved_at")
-_OF_QUESTION = ("asked", "until", "spent", "spent_until")  # fields that end with the answer
+_OF_ONE_REQUEST = ("until", "spent", "spent_until")  # fields that end with the next answer
 PENDING, APPROVED, REVOKED = "pending", "approved", "revoked"
 CALL, TOOL_DEFINITION = "call", "tool_definition"
 BY_LIST = "approvals"  # the way of `byleave approvals approve`
@@ -93,7 +93,7 @@ ID_LENGTH = 12  # characters of an id: as many as people type. Two things may ha
 class Approval(Record):
     """One thing the user agreed to, took back, or has yet to answer. `detail` is what its kind knows of it.
 
-    `asked` is what else is shown of an action that waits.
+    `asked` is what else was shown of an action; empty where that is not kept.
     """
 
     kind: str
@@ -259,6 +259,7 @@ class Approvals:
 
         `by` is the way on which it was answered, `asked` what is shown of a question. `spent` is
         the event of a call that was approved: the approval is for the other event of it alone (`spend`).
+        What was revoked stays so when it is attempted again, with what was shown of it if that was not kept before.
         """
         entry: Tree = {"key": key, "kind": kind, "subject": subject, "status": status, "session": session}
         entry["created"] = now
@@ -270,8 +271,14 @@ class Approvals:
             entry |= {"until": spent_until, "spent": spent, "spent_until": spent_until}
 
         def remember(tree: Tree) -> Tree | None:
-            known = any(_has(other, {"key": key}) and not _is_over(other, now) for other in tree["actions"])
-            return None if known and status == PENDING else _bounded(_replaced(tree, "actions", {"key": key}, entry))
+            holding = (e for e in tree["actions"] if _has(e, {"key": key}) and not _is_over(e, now))
+            known = next(holding, None)
+            if known is None or status != PENDING:
+                return _bounded(_replaced(tree, "actions", {"key": key}, entry))
+            if asked is None or known.get("status") != REVOKED or "asked" in known:
+                return None
+            fuller = {**known, "subject": subject, "asked": dict(asked)}
+            return _bounded(_replaced(tree, "actions", {"key": key}, fuller))
 
         self._change(remember)
 
@@ -344,7 +351,7 @@ class Approvals:
         answer = {"status": status, "decided_at": now} | ({"until": until} if until else {})
 
         def settle(entry: Tree) -> Tree:
-            return {name: entry[name] for name in entry if name not in _OF_QUESTION} | answer
+            return {name: entry[name] for name in entry if name not in _OF_ONE_REQUEST} | answer
 
         return self.answer(key, settle, was=was, seen=seen)
 
@@ -512,14 +519,20 @@ def _replaced(tree: Tree, name: str, fields: Mapping[str, str], *added: Tree) ->
 def _bounded(tree: Tree) -> Tree:
     """Forget the oldest actions where there are too many, and the oldest questions where they take too much room.
 
-    Agents choose how many questions there are, and how long: the file must never be too large for an answer.
+    Agents choose how many questions there are, and how long: the file must never be too large for an answer. Of what
+    was answered long ago, it is forgotten what was shown.
     """
     kept: list[Any] = []
-    room = LARGEST_WAITING
+    room = room_of_answered = LARGEST_WAITING
     for entry in reversed(tree["actions"][-MOST_ACTIONS:]):
         if _has(entry, {"status": PENDING}):
             room -= len(json.dumps(entry))
             if room < 0 and kept:
+                continue
+        elif isinstance(entry, dict) and "asked" in entry:
+            room_of_answered -= len(json.dumps(entry["asked"]))
+            if room_of_answered < 0:
+                kept.append({name: entry[name] for name in entry if name != "asked"})
                 continue
         kept.append(entry)
     return {**tree, "actions": kept[::-1]}
