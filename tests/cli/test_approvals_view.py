@@ -289,6 +289,18 @@ def test_no_row_of_a_question_passes_for_one_of_ours() -> None:
     ]
 
 
+def test_no_name_and_no_reason_from_outside_fills_a_row_of_ours() -> None:
+    spoof = "x".ljust(80) + " 2 of 2: read".ljust(80) + "end"
+    question = tree("a")
+    question["given"] = [[f"given {spoof}", "value"]]
+    question["why"] = question["view"]["agent"] = spoof
+    lines, _screen = drawn(question)
+    rows = [line for line in lines if "2 of 2" in line]
+    assert len(rows) == 3
+    assert all(row.lstrip().startswith("| ") for row in rows)
+    assert any("an agent with a long name wants a" in line for line in lines)
+
+
 def test_of_two_answers_at_once_the_terminal_does_not_overwrite_the_first(root: Path) -> None:
     hold_back(root, "npm ci")
     workspace = Workspace(str(root))

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from byleave.cli.terminal import ask_person
+from byleave.cli.terminal import _rows, ask_person
+from byleave.guard.evaluation import Question, Who
+from byleave.policy.load import Workspace
 from command import Terminal, at_terminal
 
 # Asks about one action and says what came of it; runs in the place of the command.
@@ -114,6 +116,15 @@ def test_a_text_that_fills_whole_rows_stays_behind_the_bar(project: Path) -> Non
     rows = [row for row in seen.replace("\r", "").split("\n") if "everybody" in row or "\uff57" in row]
     assert rows
     assert [row for row in rows if not row.startswith("    | ") and not row.startswith("=>")] == []
+
+
+def test_the_name_of_an_agent_fills_no_row_of_ours(project: Path, own_home: Path) -> None:
+    resolved = Workspace(str(project)).load().evaluate({"kind": "command", "command": COMMAND})
+    name = "x".ljust(70) + "why: allowed by everybody".ljust(70) + "end"
+    rows = list(_rows(Question(resolved, Who(name, "claimed"), "key", None, None, str(project)), 60))
+    assert "an agent with a long name (unverified) needs your approval: command" in rows[0]
+    assert [row for row in rows if "everybody" in row and not row.startswith("    | ")] == []
+    assert name == "".join(row.removeprefix("    | ") for row in rows[2 : 2 + -(-len(name) // 60)])
 
 
 def test_what_cannot_be_shown_in_full_cannot_be_agreed_to(project: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from byleave.cli.question_rows import held_rows
 from byleave.policy.load import Workspace
 from byleave.store.approvals import APPROVED, PENDING, REVOKED
 from byleave.store.questions import Answer, AskedAction, Questions, StoredQuestion, this_process, time_after
@@ -136,6 +137,17 @@ def test_what_was_revoked_and_is_not_kept_in_full_is_not_approved_before_it_is_t
     assert (found.status, found.subject, found.asked["input"]) == (REVOKED, "other name=k", {"query": "how to"})
     assert byleave("approvals", "approve", revoked.id, "--yes", cwd=root).code == 0
     assert Workspace(str(root)).approvals.recalls("k")
+
+
+def test_no_name_from_outside_fills_a_row_of_ours(root: Path) -> None:
+    spoof = "x".ljust(79) + "  2 of 2: read".ljust(80) + "end"
+    question = msgspec.structs.replace(hold(root, {"kind": "delete", "path": "a"}, input={spoof: "b"}), agent=spoof)
+    rows = held_rows(question, 72)
+    assert rows[0].startswith("an agent with a long name (unverified) waits for your answer")
+    about = [row for row in rows if "2 of 2" in row]
+    assert len(about) == 2
+    assert all(row.startswith("    | ") for row in about)
+    assert all(len(row) <= 78 for row in rows[1:])
 
 
 def test_what_changed_while_it_was_shown_is_not_approved(root: Path) -> None:

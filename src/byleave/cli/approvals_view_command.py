@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from byleave.cli.live_screen import requires_screen, show_live
 from byleave.cli.output import cut_to, paint
-from byleave.cli.terminal import wrapped
+from byleave.cli.terminal import BAR, is_long_name, wrapped
 from byleave.cli.workspace import open_workspace
 from byleave.dashboard.machine import Machine
 from byleave.dashboard.pending import PendingQuestions
@@ -191,7 +191,11 @@ def _rule_rows(question: Tree, width: int) -> Iterator[str]:
 def _whole(question: Tree, width: int) -> Iterator[str]:
     """Yield everything that a yes covers, in rows that fit."""
     view, actions = question["view"], question["view"]["actions"]
-    yield from (paint(row, "bold") for row in wrapped(f"{view['agent']} {view['title']}", width))
+    agent = view["agent"]
+    who = "an agent with a long name" if is_long_name(agent) else agent
+    yield from (paint(row, "bold") for row in wrapped(f"{who} {view['title']}", width))
+    if is_long_name(agent):
+        yield from _named("its name", agent, width)
     until = shown(question["expires"] or "it is answered")
     yield from wrapped(f"by the {view['door']} in {view['workspace']}, until {until}", width)
     if not actions:
@@ -207,7 +211,7 @@ def _whole(question: Tree, width: int) -> Iterator[str]:
         yield from _named(f"given {name}", value, width)
     for line in [*view.get("change", []), *view.get("definition", {}).get("diff", [])]:
         yield from (f"  | {row}" for row in wrapped(line, width - 4))
-    yield from wrapped(question["why"], width)
+    yield from _named("why", question["why"], width)
 
 
 def _action_rows(action: Tree, width: int) -> Iterator[str]:
@@ -224,8 +228,8 @@ def _named(name: str, value: str, width: int) -> Iterator[str]:
     name, value = shown(name), shown_lines(value)
     start = f"  {name} | "
     if len(name) > _LONGEST_NAME or len(start) > width // 2 or not name.isascii():
-        yield from wrapped(f"  {name}", width)
-        start = "    | "
+        yield from (f"{BAR}{row}" for row in wrapped(name, width - len(BAR)))
+        start = BAR
     rows = [row for line in value.split("\n") for row in wrapped(line, width - len(start))]
     for number, row in enumerate(rows):
         yield f"{start}{row}" if number == 0 else f"{' ' * (len(start) - 2)}| {row}"

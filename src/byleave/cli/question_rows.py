@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from byleave.cli.terminal import behind_bar, title_of_places
+from byleave.cli.terminal import BAR, behind_bar, name_of, rows_of_name, title_of_places
 from byleave.store.questions import AskedAction
 from byleave.text import quoted, shown
 
@@ -38,9 +38,9 @@ def _in_a_line(action: Mapping[str, Any]) -> str:
 
 def held_rows(question: StoredQuestion, width: int) -> list[str]:
     """Return everything of a question that a running process holds."""
-    who = "an unknown agent" if question.agent is None else quoted(question.agent)
-    sure = "" if question.agent is None or question.identity == "verified" else " (unverified)"
-    rows = [f"{who}{sure} waits for your answer until {shown(question.expires)}, in {quoted(question.root)}:"]
+    who = name_of(question.agent, question.identity)
+    rows = [f"{who} waits for your answer until {shown(question.expires)}, in {quoted(question.root)}:"]
+    rows += rows_of_name(question.agent, width)
     for number, asked in enumerate(question.actions, 1):
         rows.append(f"  {number} of {len(question.actions)}: {shown(str(asked.action.get('kind')))}")
         rows += _action_rows(asked, width)
@@ -76,8 +76,9 @@ def _action_rows(asked: AskedAction, width: int) -> Iterator[str]:
 def _input_rows(given: Any, width: int) -> Iterator[str]:
     if isinstance(given, dict):
         yield "  what the tool would get:"
-        for name, value in given.items():
-            yield from _titled(str(name), _text(value), width)
+        for name, value in given.items():  # agents choose the names as well
+            yield from behind_bar(f"{name}:", width)
+            yield from (f"    |   {row.removeprefix(BAR)}" for row in behind_bar(_text(value), width - 2))
 
 
 def _titled(name: str, text: str, width: int) -> Iterator[str]:

@@ -247,6 +247,8 @@ def ancestors() -> Iterator[list[str] | None]:
 
 MOST_ROWS = 200  # what is longer cannot be read before it is answered
 _NARROWEST, _USUAL = 20, 72
+BAR = "    | "  # before text from outside
+_LONGEST_NAME = 40  # characters of an agent's name in a row of ours
 _CHOICES = {
     "o": ONCE,
     "once": ONCE,
@@ -326,6 +328,7 @@ class TerminalAsker:
 def _rows(question: Question, width: int) -> Iterator[str]:
     """Yield what is asked, row by row. A bar marks text from outside, so that no row of it passes for byleave's."""
     yield _head(question)
+    yield from rows_of_name(question.who.agent, width)
     for name, value in question.facts.items():
         if name != "kind":
             yield f"  {shown(name)}:"
@@ -337,14 +340,37 @@ def _rows(question: Question, width: int) -> Iterator[str]:
     if question.note:
         yield "  in the tool's own words:"
         yield from behind_bar(question.note, width)
-    yield f"  why: {shown(question.resolved.verdict.because[0].rule)}"
+    why = question.resolved.verdict.because[0].rule
+    if len(shown(why)) <= width:
+        yield f"  why: {shown(why)}"
+    else:
+        yield "  why:"
+        yield from behind_bar(why, width)
 
 
 def _head(question: Question) -> str:
-    who = question.who
-    name = "an unknown agent" if who.agent is None else quoted(who.agent)
-    sure = "" if who.agent is None or who.identity == "verified" else " (unverified)"
-    return f"{paint('byleave:', 'bold')} {name}{sure} needs your approval: {shown(question.facts['kind'])}"
+    name = name_of(question.who.agent, question.who.identity)
+    return f"{paint('byleave:', 'bold')} {name} needs your approval: {shown(question.facts['kind'])}"
+
+
+def name_of(agent: str | None, identity: str) -> str:
+    """Return how a row of ours names an agent, which may have chosen that name: nothing that could fill a row."""
+    if agent is None:
+        return "an unknown agent"
+    name = "an agent with a long name" if is_long_name(agent) else quoted(agent)
+    return name if identity == "verified" else f"{name} (unverified)"
+
+
+def rows_of_name(agent: str | None, width: int) -> Iterator[str]:
+    """Yield the name of an agent that `name_of` does not say."""
+    if agent is not None and is_long_name(agent):
+        yield "  its name:"
+        yield from behind_bar(agent, width)
+
+
+def is_long_name(agent: str) -> bool:
+    """Whether the name of an agent could fill a row, or pass for the end of one."""
+    return len(shown(agent)) > _LONGEST_NAME or "  " in agent
 
 
 def title_of_places(kind: object) -> str:
@@ -355,7 +381,7 @@ def title_of_places(kind: object) -> str:
 def behind_bar(text: str, width: int) -> Iterator[str]:
     """Yield a text from outside, escaped, in rows that fit, each behind a bar."""
     for line in text.split("\n"):
-        yield from (f"    | {row}" for row in wrapped(shown(line), width))
+        yield from (f"{BAR}{row}" for row in wrapped(shown(line), width))
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:
@@ -379,7 +405,7 @@ def text_width() -> int:
     """Return how many columns a text may take, with the bar before it."""
     for stream in (2, 1, 0):
         try:
-            return max(_NARROWEST, os.get_terminal_size(stream).columns - len("    | ") - 1)
+            return max(_NARROWEST, os.get_terminal_size(stream).columns - len(BAR) - 1)
         except OSError:
             continue
     return _USUAL
