@@ -131,6 +131,22 @@ def test_questions_appear_by_themselves_and_keys_answer_them(page: Page, served:
     assert approvals == {order[0]: "approved", order[1]: "approved", order[2]: "revoked", order[3]: "revoked"}
 
 
+def test_letters_that_are_read_from_right_to_left_do_not_change_the_order_of_what_is_asked(
+    page: Page, served: Room
+) -> None:
+    visit(page, served, "/approvals")
+    served.command("npm \u05d0\u05d1 1 > 2 \u05d2\u05d3")
+    page.until("document.querySelector('.question .why') !== null")
+    for place in (".subject", ".why"):
+        lefts = page.evaluate(
+            "(() => { const node = document.querySelector('.question %s').firstChild, range = new Range(), found = [];"
+            "const start = node.data.indexOf('npm'); for (let at = start; at < start + 15; at++) {"
+            "range.setStart(node, at); range.setEnd(node, at + 1);"
+            "found.push(range.getBoundingClientRect().left); } return found; })()" % place
+        )
+        assert lefts == sorted(lefts)
+
+
 def test_a_key_typed_ahead_answers_no_question_that_has_just_come_up(page: Page, served: Room) -> None:
     visit(page, served, "/approvals")
     for text in ("npm one", "npm two", "npm three"):
