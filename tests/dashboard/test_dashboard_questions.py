@@ -14,7 +14,7 @@ from byleave.guard.evaluation import ONCE
 from byleave.hooks.event_reader import Hook
 from byleave.hooks.hook import respond
 from byleave.policy.load import Workspace
-from byleave.store.approvals import PENDING, Approval, now
+from byleave.store.approvals import PENDING, Approval, Approvals, now
 from byleave.store.audit.log import AuditLog
 from byleave.store.audit.query import Filter
 from byleave.store.questions import Answer, AskedAction, OpenView, Questions, is_seen
@@ -276,6 +276,21 @@ def test_no_number_of_older_questions_hides_one_that_a_process_waits_with(
     assert listed[-1]["action"]["command"] == "npm held"
     assert found["left_out"] == 2
     assert board.ask("GET", "/api/summary").tree["pending"] == 7
+
+
+def test_a_flood_of_questions_is_read_once_for_a_list(board: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    flood(board, 30, now())
+    monkeypatch.setattr("byleave.dashboard.pending.PendingQuestions._find_rule", lambda *_words: "")
+    reads: list[str] = []
+    entries = Approvals._entries  # noqa: SLF001
+
+    def counted(approvals: Approvals, kind: str) -> Any:
+        reads.append(kind)
+        return entries(approvals, kind)
+
+    monkeypatch.setattr(Approvals, "_entries", counted)
+    assert len(board.pending()) == 30
+    assert reads.count("actions") == 1
 
 
 def test_looking_for_rules_to_offer_does_not_keep_the_list_waiting(

@@ -201,8 +201,7 @@ class PendingQuestions:
                     continue
                 end = read_time(approval.created) + timedelta(days=DEFERRED_DAYS)
                 if moment < end + timedelta(days=1):
-                    asked = approvals.asked(approval.detail["key"])
-                    yield _deferred(of, approval, asked, end, PENDING if moment < end else EXPIRED)
+                    yield _deferred(of, approval, end, PENDING if moment < end else EXPIRED)
 
     def _offered(self, waiting: Waiting, until: float = inf) -> dict[str, Any]:
         """Return which answers are offered, and the rule that a yes for good would write.
@@ -362,7 +361,8 @@ def _definitions(old: str, new: str) -> dict[str, Any]:
     return definition_view(old, new, [shown(row) for row in definition_difference(old, new)])
 
 
-def _deferred(of: KnownWorkspace, approval: Approval, asked: Any, end: datetime, status: str) -> Waiting:
+def _deferred(of: KnownWorkspace, approval: Approval, end: datetime, status: str) -> Waiting:
+    asked = approval.asked
     action = asked.get("action")
     action = action if isinstance(action, dict) else {}
     verdict = asked.get("verdict")

@@ -322,11 +322,6 @@ class Approvals:
             subject = _DEFINITION_SUBJECTS[one.what].format(one.server, one.name)
             yield Approval(TOOL_DEFINITION, known.status, subject, known.created, detail)
 
-    def asked(self, key: str) -> Mapping[str, Any]:
-        """Return what is shown of an action that waits; nothing where an older version did not keep it."""
-        found = next((entry.get("asked") for entry in self._entries("actions") if entry.get("key") == key), None)
-        return found if isinstance(found, dict) else {}
-
     def forget_action(self, key: str, *, first: Callable[[], None] | None = None, seen: str = "") -> bool:
         """Forget an action that waits, because a rule decides it; return whether it still waited.
 

@@ -23,7 +23,7 @@ from byleave.text import quoted
 from byleave.user_files import ParseCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from psycopg import Connection
@@ -151,9 +151,6 @@ class SharedApprovals(Approvals):
 
     def all(self) -> list[Approval]:
         return [*super().all(), *[one for one in self._calls.all() if one.kind == CALL]]
-
-    def asked(self, key: str) -> Mapping[str, Any]:
-        return self._calls.asked(key) or super().asked(key)
 
     def answer(self, key: str, answer: Callable[[Tree], Tree | None], *, was: str | None, seen: str) -> bool:
         if self._calls.answer(key, answer, was=was, seen=seen):
