@@ -258,6 +258,18 @@ def test_a_reason_can_be_left_without_an_answer(page: Page, served: Room) -> Non
     assert len(waiting(served)) == 1
 
 
+def test_answers_to_several_questions_are_given_where_all_is_shown_that_they_cover(page: Page, served: Room) -> None:
+    visit(page, served, "/approvals")
+    for number in (1, 2):
+        asked = AskedAction(str(number) * 64, {"kind": "read", "path": f"f{number}"}, {}, leads_to=(f"/etc/f{number}",))
+        ask_about(served, asked, given={"file_path": f"f{number}", "note": f"as well {number}"})
+    page.until("document.querySelector('#together summary')")
+    page.evaluate("document.querySelector('#together details').open = true")
+    text = page.evaluate("document.getElementById('together').innerText")
+    for each in ("f1", "/etc/f1", "as well 1", "f2", "/etc/f2", "as well 2"):
+        assert each in text
+
+
 def test_questions_of_one_kind_are_answered_together(page: Page, served: Room) -> None:
     for text in ("npm one", "npm two", "npm three"):
         served.command(text)

@@ -149,6 +149,14 @@ function actionRows(action, question) {
   return rows;
 }
 
+// What a yes covers beside the actions themselves.
+function given(view) {
+  const rows = [];
+  if (view.input && view.input.length) rows.push(make("h3", { text: "What the tool would be given" }), facts(view.input));
+  if (view.change && view.change.length) rows.push(make("h3", { text: "What would change" }), difference(view.change));
+  return rows;
+}
+
 function subject(text) {
   return make("div", { class: "subject", text, tabindex: "0" });
 }
@@ -180,8 +188,7 @@ function card(question) {
     if (view.subject && !view.definition) root.append(subject(view.subject));
     if (only) root.append(...actionRows(only, question));
   }
-  if (view.input && view.input.length) root.append(make("h3", { text: "What the tool would be given" }), facts(view.input));
-  if (view.change && view.change.length) root.append(make("h3", { text: "What would change" }), difference(view.change));
+  root.append(...given(view));
   if (view.definition) {
     const { old, new: fresh, diff } = view.definition;
     root.append(make("div", { class: "definition" },
@@ -369,14 +376,15 @@ function showCount(number) {
   document.title = number ? `(${number}) ${name}` : name;
 }
 
-// Questions of one kind, by one agent in one workspace, can be denied or allowed once together; each is listed.
+// Questions of one kind, by one agent in one session of a workspace, can be denied or allowed once together; each is listed.
 function together() {
   const place = document.getElementById("together");
   const groups = new Map();
   for (const { question } of shown.values()) {
     if (question.status !== "pending" || !question.answers.includes("once")) continue;
     const kinds = question.view.actions.map((action) => action.kind);
-    const key = JSON.stringify([question.agent, question.workspace, ...kinds]);
+    const { agent, workspace, session, view } = question;
+    const key = JSON.stringify([agent, workspace, session, view.door, view.identity, ...kinds]);
     groups.set(key, [...(groups.get(key) || []), question]);
   }
   const many = [...groups.values()].filter((group) => group.length > 1);
@@ -394,8 +402,9 @@ function together() {
       made.group = seen;
       return made;
     };
-    const items = make("ul", { class: "parts" }, ...group.flatMap((question) => question.view.actions.map((action) =>
-      make("li", {}, badge(action.decision), make("span", { class: "dim", text: action.kind }), make("code", { text: action.subject })))));
+    const items = make("ul", { class: "parts" }, ...group.map((question) => make("li", {},
+      ...question.view.actions.flatMap((action) => [badge(action.decision), make("span", { class: "dim", text: action.kind }),
+        make("code", { text: action.subject }), ...actionRows(action, question)]), ...given(question.view))));
     return scrollLong(make("details", { class: "card" }, make("summary", { text: name }), items,
       make("div", { class: "buttons" }, button("once", "", `Allow these ${group.length} once`), button("deny", "danger", `Deny these ${group.length}`))));
   }));
