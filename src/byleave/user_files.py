@@ -12,6 +12,7 @@ import marshal
 import os
 import stat
 from binascii import crc32
+from errno import EAGAIN, EDQUOT, ENOSPC
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -28,6 +29,7 @@ Value = TypeVar("Value")
 _FORMAT = 4  # raise it when what a parse yields changes its shape
 _LARGEST_MEMORY = 1 << 28
 _LOCK_PERIOD = 0.005  # seconds between two attempts
+LOCK_PATIENCE = 10.0  # seconds for a lock that others hold for moments
 
 
 def digest(content: bytes) -> str:
@@ -217,7 +219,7 @@ class Lock:
                 return fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if monotonic() >= end:
-                    raise
+                    raise BlockingIOError(EAGAIN, "another program has held its lock for too long") from None
             sleep(_LOCK_PERIOD)
 
     def __exit__(
@@ -359,7 +361,7 @@ def rewrite(path: str, lock: str, change: Callable[[], bytes | None], *, limit: 
     """
     directory = make_private_directory(os.path.dirname(path))
     try:
-        with Lock(os.path.join(directory, lock)):
+        with Lock(os.path.join(directory, lock), patience=LOCK_PATIENCE):
             sweep_unfinished(path)
             content = change()
             if content is None:
@@ -369,8 +371,15 @@ def rewrite(path: str, lock: str, change: Callable[[], bytes | None], *, limit: 
             write_private(path, content)
     except OSError as error:
         raise StateError(
-            f"{quoted(path)} cannot be written: {error.strerror}", hint="nothing was changed; make room there"
+            f"{quoted(path)} cannot be written: {error.strerror}", hint=f"nothing was changed; {what_helps(error)}"
         ) from None
+
+
+def what_helps(error: OSError) -> str:
+    """Return what a person can do about an error of writing."""
+    if isinstance(error, BlockingIOError):
+        return "`fuser` shows which program holds it; it may be stopped"
+    return "make room there" if error.errno in (ENOSPC, EDQUOT) else "check the permissions there, and the free space"
 
 
 def stamp_of(path: str) -> tuple[int, ...]:

@@ -139,10 +139,11 @@ def test_letters_that_are_read_from_right_to_left_do_not_change_the_order_of_wha
     page.until("document.querySelector('.question .why') !== null")
     for place in (".subject", ".why"):
         lefts = page.evaluate(
-            "(() => { const node = document.querySelector('.question %s').firstChild, range = new Range(), found = [];"
+            "((place) => { const node = document.querySelector('.question ' + place).firstChild;"
+            "const range = new Range(), found = [];"
             "const start = node.data.indexOf('npm'); for (let at = start; at < start + 15; at++) {"
             "range.setStart(node, at); range.setEnd(node, at + 1);"
-            "found.push(range.getBoundingClientRect().left); } return found; })()" % place
+            "found.push(range.getBoundingClientRect().left); } return found; })" + f"({place!r})"
         )
         assert lefts == sorted(lefts)
 

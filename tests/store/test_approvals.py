@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import amounts
 from byleave.errors import StateError
 from byleave.store.approvals import LARGEST, MOST_ACTIONS, UNREAD, Approvals, Fingerprint, command_words, fingerprint
-from byleave.user_files import ParseCache, digest
+from byleave.user_files import Lock, ParseCache, digest
 
 NOW = "2025-01-01T00:00:00Z"
 PRINT = Fingerprint("byleave.toml", "aa", (("run.sh", "bb"),))
@@ -306,6 +307,30 @@ def test_an_approval_that_cannot_be_written_is_said_so_and_the_old_ones_stay(hom
     assert "cannot be written: File too large" in said
     assert opened(home).trusts(PRINT)
     assert sorted(os.listdir(home)) == ["approvals.json", "approvals.lock"]
+
+
+def test_a_program_that_was_stopped_while_it_approved_does_not_stop_all_others(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("byleave.user_files.LOCK_PATIENCE", 0.2)
+    fields = {"kind": "action", "subject": "s", "session": "s", "now": "2026-01-01T00:00:00Z"}
+    opened(home).remember("k", status="approved", **fields)
+    errors: list[StateError] = []
+
+    def approve() -> None:
+        try:
+            opened(home).remember("other", status="approved", **fields)
+        except StateError as error:
+            errors.append(error)
+
+    with Lock(str(home / "approvals.lock")):  # as a stopped process would hold it
+        writing = threading.Thread(target=approve, daemon=True)
+        writing.start()
+        writing.join(10)
+        assert not writing.is_alive()
+    assert "has held its lock for too long" in errors[0].problem
+    assert "it may be stopped" in str(errors[0])
+    assert opened(home).recalls("k")
 
 
 def test_a_yes_of_another_process_is_seen_after_a_refresh(home: Path) -> None:

@@ -11,7 +11,7 @@ from byleave.errors import ByleaveError, ConfigErrors, StateError
 from byleave.policy.dirs import CONFIG_FILE, real_path
 from byleave.policy.layers import LARGEST_FILE
 from byleave.text import quoted, shown_lines
-from byleave.user_files import Lock, make_private_directory, read_private, write_private
+from byleave.user_files import LOCK_PATIENCE, Lock, make_private_directory, read_private, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,7 @@ class PersistentRule:
             raise StateError(f"{quoted(self._path)} would be too large", hint="remove rules that are not needed")
         make_private_directory(self._directory)
         try:
-            with Lock(os.path.join(self._directory, "config.lock")):
+            with Lock(os.path.join(self._directory, "config.lock"), patience=LOCK_PATIENCE):
                 if self._read() != before:
                     raise StateError(f"{quoted(self._path)} has changed meanwhile", hint="try again")
                 if after or os.path.islink(self._named):

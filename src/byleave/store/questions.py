@@ -26,7 +26,7 @@ import msgspec
 
 from byleave.errors import StateError
 from byleave.store.approvals import Approval, refuse_changed
-from byleave.user_files import Lock, digest, make_private_directory, read_private, write_private
+from byleave.user_files import Lock, digest, make_private_directory, read_private, what_helps, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -138,7 +138,7 @@ class Questions:
                 self._remove(id_)  # an answer that was left behind is not for this one
                 write_private(self._path(id_), content, durable=False)
         except OSError as error:
-            raise StateError(f"the question cannot be kept: {error.strerror}", hint="make room there") from None
+            raise StateError(f"the question cannot be kept: {error.strerror}", hint=what_helps(error)) from None
         return id_
 
     def all(self) -> Iterator[StoredQuestion]:
@@ -187,7 +187,7 @@ class Questions:
         except FileNotFoundError:  # the directory: no process of this workspace ever waited
             return False
         except OSError as error:
-            raise StateError(f"the answer cannot be kept: {error.strerror}", hint="make room there") from None
+            raise StateError(f"the answer cannot be kept: {error.strerror}", hint=what_helps(error)) from None
         return True
 
     def answer_to(self, id_: str) -> Answer | None:
