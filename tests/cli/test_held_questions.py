@@ -125,7 +125,7 @@ def test_what_was_refused_is_shown_in_full_before_it_is_approved_after_all(root:
 
 def test_what_was_revoked_and_is_not_kept_in_full_is_not_approved_before_it_is_tried_again(root: Path) -> None:
     approvals = Workspace(str(root)).approvals
-    fields = {"kind": "action", "subject": "other name=k... (cut)", "session": "s", "now": NOW}
+    fields: dict[str, Any] = {"kind": "action", "subject": "other name=k... (cut)", "session": "s", "now": NOW}
     approvals.remember("k", status=APPROVED, **fields)
     (revoked,) = approvals.all()
     assert approvals.revoke(revoked, now=NOW)

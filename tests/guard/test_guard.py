@@ -680,6 +680,24 @@ def test_a_question_says_where_a_path_really_leads(scene: Scene) -> None:
     assert [question.leads_to for question in person.asked] == [("/etc/shadow",), (), ()]
 
 
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://ex\u0430mple.com/x", ("xn--exmple-4nf.com",)),
+        ("http://0x7f.1/", ("127.0.0.1",)),
+        ("https://EXAMPLE.com/x", ()),
+        ("https://example.com:8443/x", ()),
+    ],
+    ids=["letters that look alike", "a number", "capitals", "a port"],
+)
+def test_a_question_about_a_url_says_which_host_it_reaches_if_it_says_another(
+    url: str, host: tuple[str, ...], scene: Scene
+) -> None:
+    person = Person(NO)
+    guarded(scene, person).check({"kind": "url", "url": url}, CLAUDE)
+    assert [question.leads_to for question in person.asked] == [host]
+
+
 def test_a_broken_project_file_does_not_keep_the_users_own_changes_from_holding(scene: Scene) -> None:
     mounted(scene)
     guard = guarded(scene)

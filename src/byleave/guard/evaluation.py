@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from byleave.core.action import action_tree
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict
 from byleave.core.fs_rules import FsTarget
+from byleave.core.url import Target, parse_url
 from byleave.errors import ByleaveError
 from byleave.record import Record
 from byleave.text import shown
@@ -120,6 +121,7 @@ class Question(Record):
     def leads_to(self) -> tuple[str, ...]:
         """Where the paths of the action really are, if that is not what they say; for the user's own eyes.
 
+        Of a URL the host, where it is written otherwise than it is looked up, or could be taken for a user name.
         A word of a command that is not a file's name for its program may still be one for byleave: such a place says
         nothing that the command does not say.
         """
@@ -127,7 +129,8 @@ class Question(Record):
         found = [place.canonical for place in self.resolved.places if isinstance(place, FsTarget)]
         plain = [f"/{name.lstrip('/')}" for name in named if name]
         expected = {self.root, *(f"{self.root}{name}" for name in plain), *plain, *self._written()}
-        return tuple(place for place in dict.fromkeys((*found, *self.resolved.touched)) if place not in expected)
+        places = [place for place in dict.fromkeys((*found, *self.resolved.touched)) if place not in expected]
+        return (*_hosts_behind(getattr(self.resolved.action, "url", None)), *places)
 
     def _written(self) -> set[str]:
         """Return the words of a command as the paths that they say, in the directory that it is started in."""
@@ -140,6 +143,14 @@ def _text(value: Any) -> str:
         return value
 
     return json.dumps(value, ensure_ascii=False)
+
+
+def _hosts_behind(url: str | None) -> tuple[str, ...]:
+    """Return the host that a URL reaches, if a reader may take it for another one: letters that look alike, numbers."""
+    found = None if url is None else parse_url(url)
+    if url is None or not isinstance(found, Target):
+        return ()
+    return (found.host,) if found.host not in url.lower() or "@" in url else ()
 
 
 class Pending(Record):
