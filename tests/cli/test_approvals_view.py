@@ -28,7 +28,7 @@ from byleave.errors import StateError
 from byleave.hooks.event_reader import Hook
 from byleave.hooks.hook import respond
 from byleave.policy.load import Workspace
-from byleave.store.approvals import REVOKED, now
+from byleave.store.approvals import PENDING, REVOKED, now
 from byleave.store.audit.log import AuditLog
 from byleave.store.audit.query import Filter
 from byleave.store.questions import AskedAction, OpenView, Questions, StoredQuestion, this_process, time_after
@@ -312,6 +312,32 @@ def test_of_two_answers_at_once_the_terminal_does_not_overwrite_the_first(root: 
         assert "not answered" in questions.answer_shown(shown, word)
     assert statuses(root) == {"npm ci": "revoked"}
     assert [each for each in records(root) if each["event"] == "approval"] == []
+
+
+def test_no_number_of_older_questions_hides_one_that_a_process_waits_with_from_the_terminal(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("byleave.cli.approvals_view_command.MOST_LISTED", 3)
+    approvals = Workspace(str(root)).approvals
+    for number in range(5):
+        asked = {"action": {"kind": "command", "command": f"make n{number}"}, "verdict": {}}
+        words: dict[str, Any] = {
+            "kind": "action",
+            "subject": "s",
+            "session": "default",
+            "status": PENDING,
+            "now": now(),
+        }
+        approvals.remember(f"{number:064}", asked=asked, **words)
+    held = AskedAction("k" * 64, {"kind": "command", "command": "npm held"}, {"decision": "ask"})
+    Questions(approvals.directory).put(
+        StoredQuestion(
+            *(str(root), "hook", "default", "codex", "default", "why", (held,)),
+            *("2998-01-01T00:00:00Z", "2999-01-01T00:00:00Z", this_process()),
+        )
+    )
+    found = TerminalQuestions(Machine(Workspace(str(root)))).trees()
+    assert [each["action"]["command"] for each in found] == ["make n0", "make n1", "npm held"]
 
 
 def test_a_rule_that_cannot_be_written_is_no_answer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from byleave.cli.output import cut_to, paint
 from byleave.cli.terminal import BAR, is_long_name, wrapped
 from byleave.cli.workspace import open_workspace
 from byleave.dashboard.machine import Machine
-from byleave.dashboard.pending import PendingQuestions
+from byleave.dashboard.pending import PendingQuestions, first_of
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.guard.answering import UnrecordedAnswerError
 from byleave.store.questions import PENDING, OpenView, fingerprint
@@ -54,10 +54,8 @@ class TerminalQuestions(PendingQuestions):
 
     def trees(self) -> list[Tree]:
         """Return the questions that can be answered, the oldest first; `seen` is the fingerprint of each."""
-        found = sorted(
-            [each for each in self._all() if each.status == PENDING], key=lambda each: str(each.tree["created"])
-        )
-        return [self._shown(each) for each in found[:MOST_LISTED]]
+        found = first_of([each for each in self._all() if each.status == PENDING], MOST_LISTED)
+        return [self._shown(each) for each in found]
 
     def answer_shown(self, tree: Tree, word: str) -> str:
         """Carry out an answer to exactly what was shown; return why not, where it cannot be."""

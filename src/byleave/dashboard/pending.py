@@ -56,7 +56,7 @@ from byleave.text import shown, shown_lines, speakable
 from byleave.user_files import digest, read_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any, Self
 
     from byleave.dashboard.machine import KnownWorkspace, Machine
@@ -120,14 +120,11 @@ class PendingQuestions:
         return self.listed().pending
 
     def listed(self) -> Listed:
-        """Return the questions for programs and pages.
-
-        Where there are too many, those come first for which a process waits, and those last that have expired.
-        """
-        by_haste = sorted(self._all(), key=lambda each: (_haste(each), str(each.tree["created"])))
-        found = sorted(by_haste[:_MOST_LISTED], key=lambda each: str(each.tree["created"]))
+        """Return the questions for programs and pages."""
+        everything = list(self._all())
+        found = first_of(everything, _MOST_LISTED)
         until = monotonic() + _LOOKING_SECONDS
-        left_out = sum(each.status == PENDING for each in by_haste[_MOST_LISTED:])
+        left_out = sum(each.status == PENDING for each in everything) - sum(each.status == PENDING for each in found)
         return Listed([_with_hash(each, self._offered(each, until)) for each in found], left_out)
 
     def waiting(self) -> int:
@@ -298,6 +295,15 @@ class PendingQuestions:
         if waiting.held is not None:
             return answering.held(waiting.held, CHOICES[word], reason=reason, rule=rule, seen=seen)
         return waiting.approval is not None and answering.waiting(waiting.approval, CHOICES[word], rule=rule, seen=seen)
+
+
+def first_of(found: Iterable[Waiting], most: int) -> list[Waiting]:
+    """Return so many questions, the oldest first.
+
+    Where there are too many, those are left out last for which a process waits, and those first that have expired.
+    """
+    by_haste = sorted(found, key=lambda each: (_haste(each), str(each.tree["created"])))
+    return sorted(by_haste[:most], key=lambda each: str(each.tree["created"]))
 
 
 def _haste(waiting: Waiting) -> int:
