@@ -181,11 +181,11 @@ def test_export_names_no_place_outside_of_the_workspace(root: Path, room: Room) 
 
 def test_no_cell_of_a_table_is_a_formula(root: Path, room: Room) -> None:
     log = room.log()
-    for start in "=+-@\t\r":
+    for start in "=+-@\t\r\uff1d\uff20":
         log.append(fields(agent=f"{start}cmd()", door='a,b\n"c"', verdict={"reason": f"{start}x"}))
     rows = list(csv.reader(io.StringIO(run(root, "export", "--format", "csv").out, newline="")))
     assert [row[rows[0].index("agent")] for row in rows[1:]] == [
-        f"'{start}cmd()" for start in ("=", "+", "-", "@", "\\t", "\\r")
+        f"'{start}cmd()" for start in ("=", "+", "-", "@", "\\t", "\\r", "\uff1d", "\uff20")
     ]
     assert all(not cell.startswith(("=", "+", "-", "@", "\t", "\r")) for row in rows for cell in row)
     assert rows[1][rows[0].index("door")] == 'a,b\\n"c"'

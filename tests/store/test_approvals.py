@@ -313,7 +313,7 @@ def test_a_program_that_was_stopped_while_it_approved_does_not_stop_all_others(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("byleave.user_files.LOCK_PATIENCE", 0.2)
-    fields = {"kind": "action", "subject": "s", "session": "s", "now": "2026-01-01T00:00:00Z"}
+    fields: dict[str, Any] = {"kind": "action", "subject": "s", "session": "s", "now": "2026-01-01T00:00:00Z"}
     opened(home).remember("k", status="approved", **fields)
     errors: list[StateError] = []
 

@@ -18,7 +18,8 @@ COLUMNS = (
     *("sequence", "time", "event", "session", "door", "agent", "identity", "kind", "tool", "what", "decision"),
     *("code", "reason", "rule", "source", "hash"),
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with these a spreadsheet takes a cell for something to compute
+# With these a spreadsheet takes a cell for something to compute; the last four are wide forms of the first.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def page(kept: StoredRecord) -> list[str]:
