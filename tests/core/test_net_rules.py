@@ -10,7 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from byleave.core.decision import ALLOW, DENY, RuleRef
-from byleave.core.net_rules import NO_NET_RULE, NetAnswer, NetRule, NetTable, decide_net, may_dial, specificity
+from byleave.core.net_rules import (
+    ANY_PUBLIC,
+    NO_NET_RULE,
+    NetAnswer,
+    NetRule,
+    NetTable,
+    decide_net,
+    may_dial,
+    refuse_public,
+    specificity,
+)
 from byleave.core.url import BadUrl, Target, default_port, parse_url
 
 CASES: list[dict[str, Any]] = tomllib.loads((Path(__file__).parents[1] / "cases" / "net.toml").read_text("utf-8"))[
@@ -264,6 +274,16 @@ CREDENTIALS = [
     "fd00:ec2::254",
     "169.254.170.2",
     "100.100.100.200",
+    "168.63.129.16",
+    "192.0.0.192",
+    "fd20:ce::254",
+    "fd00:42::42",
+    "64:ff9b::a83f:8110",
+    "64:ff9b:1::a9fe:a9fe",
+    "fd12:3456::a9fe:a9fe",
+    "2a01:4f8::a9fe:a9fe",
+    "::ffff:0:a9fe:a9fe",
+    "fe80::a9fe:a9fe",
 ]
 NO_ADDRESS = ["", "h.com", "127.1", "0177.0.0.1", "fe80::1%eth0", "[::1]", "1.2.3.4 ", "1.2.3.4:80", "\u0661.1.1.1"]
 OPEN = ALLOWED.replace(private=True)
@@ -298,6 +318,12 @@ def test_localhost_may_be_no_other_private_address(address: str) -> None:
 @pytest.mark.parametrize("address", CREDENTIALS)
 def test_credentials_of_the_machine_are_reached_only_by_their_address(address: str) -> None:
     assert not may_dial(OPEN, address)
+
+
+def test_an_address_that_hands_out_credentials_is_not_public_where_all_public_ones_are_open() -> None:
+    assert not may_dial(ANY_PUBLIC, "168.63.129.16")
+    assert may_dial(ANY_PUBLIC, "168.63.129.17")
+    assert refuse_public(target("http://168.63.129.16/machine?comp=goalstate"), None) == "it is not a public address"
 
 
 @pytest.mark.parametrize("address", NO_ADDRESS)

@@ -368,7 +368,6 @@ PRIVATE = {
     "mapped": (NetRule(HOST, allow=True), ["::ffff:127.0.0.1"]),
     "in a tunnel of IPv6": (NetRule(HOST, allow=True), ["64:ff9b::7f00:1", "2002:7f00:1::"]),
     "with a zone": (NetRule(HOST, allow=True, private=True), ["fe80::1%lo"]),
-    "metadata": (NetRule(HOST, allow=True, private=True), ["169.254.169.254"]),
     "no address": (NetRule(HOST, allow=True, private=True), ["localhost"]),
     "private, for localhost": (NetRule("localhost", allow=True), ["10.0.0.1"]),
 }
@@ -383,6 +382,18 @@ def test_a_name_that_leads_to_a_private_address_is_denied(rule: NetRule, address
         status, text = scene.ask(b"CONNECT %b:443 HTTP/1.1\r\n\r\n" % rule.host.encode())
         assert (status, "private range" in text, addresses[0] in text) == (403, True, True)
         assert scene.told == [(f"https://{rule.host}:443/", False)]
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "168.63.129.16", "64:ff9b::a9fe:a9fe"])
+def test_a_name_that_leads_to_credentials_is_denied_with_the_one_way_to_open_it(address: str) -> None:
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return [address]
+
+    with proxied(NetRule(HOST, allow=True, private=True), resolve=resolve) as scene:
+        status, text = scene.ask(b"CONNECT %b:443 HTTP/1.1\r\n\r\n" % HOST.encode())
+        where = f"leads to {address}, which is where a cloud hands out credentials"
+        assert (status, where in text, "private = true" in text) == (403, True, False)
+        assert scene.told == [(f"https://{HOST}:443/", False)]
 
 
 CUTS = (b"\0", b"%00", b"\n", b"\r", b"\t", b" ", b"#", b"?", b"/", b"\\", b"@", b"%2f", b"\xc0\x80")

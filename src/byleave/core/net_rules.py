@@ -31,15 +31,21 @@ ORDER_BITS = 32  # more rules than fit in memory
 UNRANKED: Ranked = (-1, None)
 USERINFO = "the URL carries a user name or a password"
 
-# Credentials of the machine itself: link-local and private addresses that clouds answer at.
+# Credentials of the machine itself: addresses that clouds answer at. Not all of them look private.
 METADATA = frozenset(
     {
         "169.254.169.254",  # AWS, Azure, Google Cloud and most others
         "169.254.170.2",  # AWS ECS tasks
         "169.254.170.23",  # AWS EKS pods
+        "168.63.129.16",  # Azure, for the agent in each machine: certificates, settings; a public address
         "100.100.100.200",  # Alibaba Cloud
+        "192.0.0.192",  # Oracle Cloud
+        "169.254.0.23",  # Tencent Cloud
+        "169.254.42.42",  # Scaleway
         "fd00:ec2::254",  # AWS over IPv6
         "fd00:ec2::23",  # AWS EKS pods over IPv6
+        "fd20:ce::254",  # Google Cloud over IPv6
+        "fd00:42::42",  # Scaleway over IPv6
     }
 )
 
@@ -170,11 +176,25 @@ def may_dial(rule: NetRule | None, address: str) -> bool:
     if host == str(dialled):
         return True
     wrapped = _wrapped(dialled)
-    if not METADATA.isdisjoint((str(dialled), str(wrapped))):
+    if hands_out_credentials(address):
         return False
     if _is_public(dialled) and (wrapped is None or _is_public(wrapped)):
         return True
     return rule.private or (host == "localhost" and dialled.is_loopback)
+
+
+def hands_out_credentials(address: str) -> bool:
+    """Whether only a rule for this very address opens it: it is one of METADATA, or an IPv6 address that ends in one.
+
+    A network chooses by which beginning its translator knows addresses of IPv4 (RFC 6052), so any may be one.
+    """
+    from ipaddress import IPv4Address  # heavy: most hosts are names
+
+    dialled = _address(address)
+    if dialled is None:
+        return False
+    names = {str(dialled), str(_wrapped(dialled)), str(IPv4Address(int(dialled) & 0xFFFFFFFF))}
+    return not METADATA.isdisjoint(names)
 
 
 # Allows a connection wherever it leads, but to public addresses only: no host has that name.

@@ -253,6 +253,7 @@ class ClientQuestions:
         if id_ is None:
             return None
         self._open.pop(id_, None)
+        self._tokens.pop(id_, None)
         return notification("notifications/cancelled", {**found, "requestId": Raw(id_)})
 
     def pass_on_progress(self, params: ClientParams) -> None:
@@ -264,7 +265,9 @@ class ClientQuestions:
     def forget(self, upstream: Upstream) -> None:
         """Forget the questions of a server that is gone."""
         for key in [key for key in self._ids if key[0] is upstream]:
-            self._open.pop(self._ids.pop(key), None)
+            id_ = self._ids.pop(key)
+            self._open.pop(id_, None)
+            self._tokens.pop(id_, None)
 
     def close(self) -> None:
         """Give up every question: there will be no answer."""

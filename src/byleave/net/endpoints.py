@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from byleave import __version__
-from byleave.core.net_rules import may_dial
+from byleave.core.net_rules import hands_out_credentials, may_dial
 from byleave.text import sentence_list, shown
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def dialable(rules: Sequence[NetRule | None], found: Sequence[str]) -> tuple[str
 def not_dialable(host: str, found: Sequence[str]) -> str:
     """Return why none of the addresses of a host is dialled."""
     leads = "is" if is_address(host) else f"leads to {sentence_list(list(found))}, which is"
+    if found and all(map(hands_out_credentials, found)):
+        return f"{shown(host)} {leads} where a cloud hands out credentials; only a rule for that very address opens it"
     return (
         f"{shown(host)} {leads} in a private range, or not an address that may be dialled; "
         "a rule opens it by naming that very address, or with private = true"
