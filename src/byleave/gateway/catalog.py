@@ -123,6 +123,9 @@ class Catalog:
         self._known: dict[tuple[str, str], LastListing] = {}  # by kind and server
         self._late: dict[str, float] = {}  # servers that took too long, and until when they are hardly waited for
         self._owners: dict[str, str] = {}  # who has listed a resource first, and has not listed it no longer
+        self._starts: dict[
+            str, tuple[str, ...]
+        ] = {}  # how URIs begin that fit the templates of a server, as last heard
         self._hidden: dict[tuple[str, str], dict[str, ChangedDefinition]] = {}  # what is not approved, the same way
 
     async def listing(self, kind: str, view: Visibility, servers: Iterable[str] | None = None) -> MergedListing:
@@ -230,6 +233,8 @@ class Catalog:
 
     def _learnt(self, kind: str, known: LastListing, server: str) -> LastListing:
         self._known[kind, server] = known
+        if kind == "templates":
+            self._starts[server] = tuple(map(_literal, known.kept))
         if kind == "resources":
             found = known.kept
             for uri in [uri for uri, owner in self._owners.items() if owner == server and uri not in found]:
@@ -411,21 +416,24 @@ class Catalog:
         servers = [server for server in view.servers() if server != LOCAL]
         known = [server for server in servers if uri in self._known_by(server)]
         if known and self._owners.get(uri) in known:
-            return _only(known, is_listed=True)
+            return _only(known, "both offer it")
         found = await asyncio.gather(*(self._claims(server, uri) for server in servers))
         by_claim = {
             claim: [server for server, each in zip(servers, found, strict=True) if each == claim] for claim in found
         }
-        if self._owners.get(uri) in by_claim.get(SILENT, []):
+        silent = by_claim.get(SILENT, [])
+        if self._owners.get(uri) in silent:
             return ResourceOwner(None, problem="its server cannot be reached now")
         if by_claim.get(LISTS):
-            return _only(by_claim[LISTS], is_listed=True)
+            return _only(by_claim[LISTS], "both offer it")
         odd = oddity(uri)
         if odd:
             return ResourceOwner(None, problem=f"this is not how the URI is plainly written: {odd}")
+        if any(_fits(uri, self._starts.get(server, ())) for server in silent):
+            return ResourceOwner(None, problem="its server cannot be reached now")
         if by_claim.get(FITS):
-            return _only(by_claim[FITS])
-        return ResourceOwner(None) if by_claim.get(SILENT) else _only(by_claim.get(ABLE, []))
+            return _only(by_claim[FITS], "both have a template that it fits")
+        return ResourceOwner(None) if silent else _only(by_claim.get(ABLE, []))
 
     def _known_by(self, server: str) -> Mapping[str, Offer]:
         """Return the resources that a server has listed, as far as that was over the connection that there is."""
@@ -445,7 +453,7 @@ class Catalog:
             return SILENT
         if uri in listed or uri in templates or self._shows_as_app(server, uri):
             return LISTS
-        if any(start and uri.startswith(start) for start in map(_literal, templates)):
+        if _fits(uri, map(_literal, templates)):
             return FITS
         return ABLE if self._servers.reach(server).abilities.get("resources") is not None else NOTHING
 
@@ -474,10 +482,10 @@ async def _evaluated(pins: Pins, server: str, seen: tuple[Definition, ...], what
     return await asyncio.to_thread(pins.evaluate, server, seen, what) if known is None else known
 
 
-def _only(servers: list[str], *, is_listed: bool = False) -> ResourceOwner:
+def _only(servers: list[str], what: str = "") -> ResourceOwner:
     if len(servers) == 1:
         return ResourceOwner(servers[0])
-    return ResourceOwner(None, problem=f"{' and '.join(sorted(servers))} both offer it" if is_listed else "")
+    return ResourceOwner(None, problem=f"{' and '.join(sorted(servers))} {what}" if what else "")
 
 
 def _is_seen(view: Visibility, kind: str, offer: Offer) -> bool:
@@ -488,6 +496,11 @@ def _is_seen(view: Visibility, kind: str, offer: Offer) -> bool:
 
 def _words(kind: str) -> str:
     return "" if kind == "tools" else f"the {KINDS[kind].what.replace('_', ' ')} "
+
+
+def _fits(uri: str, starts: Iterable[str]) -> bool:
+    """Whether a URI begins as one of a template does; a template that begins with anything fits none."""
+    return any(start and uri.startswith(start) for start in starts)
 
 
 def _literal(template: str) -> str:
