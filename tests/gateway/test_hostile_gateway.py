@@ -187,6 +187,41 @@ def wants_to_know(_link: FakeLink, request: Tree) -> Tree:
     return {"resultType": "input_required", "inputRequests": {"k": wish}, "requestState": f"S{request['id']}"}
 
 
+@pytest.mark.parametrize(("count", "is_taken"), [(8, True), (9, False)])
+@pytest.mark.parametrize("stateless", [True, False])
+def test_a_server_asks_no_more_in_one_result_than_a_person_can_answer(
+    play: Play,
+    count: int,
+    is_taken: bool,  # noqa: FBT001 -- a case
+    stateless: bool,  # noqa: FBT001
+) -> None:
+    def wants_much(_link: FakeLink, request: Tree) -> Tree:
+        wish = {"method": "elicitation/create", "params": {"message": "Sure?", "requestedSchema": {}}}
+        if "inputResponses" in request["params"]:
+            return {"resultType": "complete", "content": []}
+        return {"resultType": "input_required", "inputRequests": {f"k{number}": wish for number in range(count)}}
+
+    async def scene(talk: Talk) -> None:
+        server = talk.servers["shop"]
+        server.on_call, server.refuses_handshake = wants_much, True
+        client = talk.stateless("ops", **FORM) if stateless else talk.client("ops", **FORM)
+        asked: list[Tree] = []
+
+        def answer(request: Tree) -> Tree:
+            asked.append(request)
+            return {"result": {"action": "accept", "content": {}}}
+
+        client.on_request = answer
+        if not stateless:
+            await client.begin()
+        said = await client.call("shop__price")
+        put = len(said.get("result", {}).get("inputRequests", ())) if stateless else len(asked)
+        assert (put, "error" in said) == ((count, False) if is_taken else (0, True))
+        assert is_taken or "asks more than 8 questions at a time" in said["error"]["message"]
+
+    play(scene)
+
+
 def test_what_waits_is_judged_again_before_it_goes_on(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(talk: Talk) -> None:
         server = talk.servers["shop"]

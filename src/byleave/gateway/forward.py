@@ -36,6 +36,7 @@ from byleave.gateway.client_questions import (
     ASKER,
     ELICIT,
     KEY,
+    MOST_OPEN,
     Continuation,
     approval_form,
     approval_in,
@@ -393,6 +394,10 @@ class Forwarder:
         methods = {key: text_of(each.get("method")) or "" for key, each in asked.items()}
         refusals = (refusal(method, capabilities, upstream.name) for method in methods.values())
         problem = next((bad for bad in refusals if bad is not None), None)
+        if len(asked) > MOST_OPEN:
+            what = f"the server {quoted(upstream.name)} asks more than {MOST_OPEN} questions at a time"
+            await request.error(SERVER_DOWN, what)
+            return "failed: it asked too many questions"
         if problem is not None:
             await request.raw_error(problem, INVALID_REQUEST)
             return "failed: the server asked for what it may not"
