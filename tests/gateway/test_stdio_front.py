@@ -1,6 +1,7 @@
 """The front on pipes: it ends when the client does, starves nobody, and leaves the files as they were."""
 
 import asyncio
+import json
 import os
 import pty
 from collections.abc import Iterator
@@ -117,3 +118,30 @@ def test_a_terminal_is_left_as_it_was() -> None:
     finally:
         os.close(leader)
         os.close(follower)
+
+
+@pytest.mark.parametrize(
+    ("start", "id_"),
+    [
+        ('{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x":"', 7),
+        ('{"method":"tools/call","id":"a","params":{"x":"', "a"),
+        ('{"jsonrpc":"2.0","id":"byleave-1","result":{"x":"', None),
+        ('{"jsonrpc":"2.0","method":"tools/call","params":{"x":"', None),
+        ('{"id":1.5,"method":"tools/call","params":{"x":"', None),
+    ],
+)
+def test_the_sender_of_a_request_that_is_too_long_learns_so(
+    pipes: tuple[int, int, int, int], start: str, id_: int | str | None
+) -> None:
+    reading, client_end, answers, writing = pipes
+
+    async def scene() -> None:
+        front = asyncio.ensure_future(serve_stdio(Echo(), limit=1000, reading=reading, writing=writing))
+        os.write(client_end, start.encode() + b"x" * 2000 + b'"}}\n')
+        os.close(client_end)
+        async with asyncio.timeout(5):
+            await front
+
+    asyncio.run(scene())
+    said = json.loads(os.read(answers, 1 << 16))
+    assert (said["id"], "longer than 1000 bytes" in said["error"]["message"]) == (id_, True)

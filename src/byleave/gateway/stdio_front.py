@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from byleave.gateway.interfaces import MessageContext
-from byleave.gateway.message import NO_ID, error_parts, error_tree
-from byleave.protocol.jsonrpc import INVALID_REQUEST
+from byleave.gateway.message import NO_ID, encode, error_parts, error_tree
+from byleave.protocol.json_members import leading_members
+from byleave.protocol.jsonrpc import INVALID_REQUEST, is_id
 from byleave.protocol.lines import LineBuffer, TooLong
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ async def _take(
 ) -> None:
     if isinstance(line, TooLong):
         problem = f"a message is longer than {line.limit} bytes, which is the limit here"
-        await lines.answer(*error_parts(NO_ID, error_tree(INVALID_REQUEST, problem)))
+        await lines.answer(*error_parts(_id_of_request(line.beginning), error_tree(INVALID_REQUEST, problem)))
     elif line.strip(_BLANKS):
         task = asyncio.get_running_loop().create_task(conversation.handle(line.strip(_BLANKS), lines, _NO_HEADERS))
         tasks.add(task)
@@ -125,6 +126,13 @@ async def _take(
 
 
 _NO_HEADERS = MessageContext()
+
+
+def _id_of_request(beginning: bytes) -> bytes:
+    """Return the id of a request that breaks off, so that its sender does not wait; null if it may be an answer."""
+    known = dict(leading_members(beginning.decode(errors="ignore")))
+    id_ = known.get("id")
+    return encode(id_) if "method" in known and is_id(id_) else NO_ID
 
 
 async def _hold_back(tasks: set[asyncio.Task[None]]) -> None:
