@@ -675,6 +675,19 @@ def test_a_host_whose_rules_name_paths_has_no_tunnel() -> None:
     assert scene.told[0] == (f"https://{HOST}:{origin.port}/", False)
 
 
+@pytest.mark.parametrize("field", ["Destination", "x-amz-copy-source", "X_Amz_Copy_Source", "X-Copy-From"])
+def test_a_field_that_names_a_second_path_passes_no_rule_about_paths(field: str) -> None:
+    with Origin(Replies()) as origin:
+        with proxied(allow(origin, path_prefix="/a")) as scene:
+            status, text = scene.ask(get(origin, "/a/b", f"{field}: /secret/c"))
+            said = f"rules for {HOST} name paths, and the field {field} names a path beside that of the URL\n"
+            assert (status, text) == (403, said)
+            assert [allowed for _url, allowed in scene.told] == [False]
+        assert origin.accepted == 0
+        with proxied(allow(origin)) as scene:
+            assert scene.ask(get(origin, "/a/b", f"{field}: /secret/c")) == (200, "ok")
+
+
 def test_a_tunnel_that_is_denied_leaves_the_connection_usable() -> None:
     with answering() as (_replies, origin, scene), scene.client() as client:
         client.send(b"CONNECT evil.test:443 HTTP/1.1\r\n\r\n")

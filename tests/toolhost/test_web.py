@@ -228,6 +228,7 @@ def test_headers_may_be_a_list_or_an_object_and_unknown_fields_are_ignored(stage
 NOT_FOR_TOOLS = (
     *("Host", "Content-Length", "Transfer-Encoding", "Connection", "TE", "Trailer", "Upgrade", "Expect", "Keep-Alive"),
     *("Proxy-Authorization", "Content_Length", "X-Original-URL", "X-HTTP-Method-Override"),
+    *("x-amz-copy-source", "X-Copy-From", "X_Ms_Rename_Source", "Destination"),
 )
 BAD_PARAMS: dict[str, dict[str, Any]] = {
     "no url": {"url": None},

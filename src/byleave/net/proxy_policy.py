@@ -20,7 +20,7 @@ from byleave.core.net_rules import USERINFO
 from byleave.core.url import BadUrl, parse_url
 from byleave.net import endpoints
 from byleave.net.endpoints import dialable, is_address, not_dialable
-from byleave.protocol.http_head import BadHead, values_of
+from byleave.protocol.http_head import BadHead, names_second_place, values_of
 from byleave.text import shown
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class ProxyPolicy:
             verdict = self._recorded(target, verdict)
             if not verdict.allowed:
                 return ProxyAdmission(self.report(target, verdict))
-            refused = self._hidden(target) if tunnel else None
+            refused = self._hidden(target, tunnel=tunnel)
         if refused is not None:
             return ProxyAdmission(self.refuse(target, verdict, refused))
         try:
@@ -129,16 +129,20 @@ class ProxyPolicy:
             verdict = self._evaluate(target.url) if self._record is None else self._evaluate(target.url, target.method)
         except Exception:  # noqa: BLE001 -- an error of any kind is a denial
             return UrlVerdict(False, FAILED, None), FAILED
-        return verdict, self._hidden(target) if tunnel and verdict.allowed else None
+        return verdict, self._hidden(target, tunnel=tunnel) if verdict.allowed else None
 
-    def _hidden(self, target: ProxyTarget) -> str | None:
-        """Return why a tunnel cannot be opened that hides what rules look at; None if they look at nothing in it."""
+    def _hidden(self, target: ProxyTarget, *, tunnel: bool) -> str | None:
+        """Return why a request is not made that has a path which rules would have to see; None if it has none."""
+        if not tunnel and not target.second_place:
+            return None
         try:
             hidden = self._has_paths(target.host)
         except Exception:  # noqa: BLE001 -- an error of any kind is a denial
             return FAILED
-        problem = f"rules for {target.host} name paths, and TLS hides the path: only rules without one can open https"
-        return problem if hidden else None
+        problem = "TLS hides the path: only rules without one can open https"
+        if not tunnel:
+            problem = f"the field {shown(target.second_place)} names a path beside that of the URL"
+        return f"rules for {target.host} name paths, and {problem}" if hidden else None
 
     async def _addresses(self, target: ProxyTarget) -> Sequence[str]:
         return (target.host,) if is_address(target.host) else await self._resolve(target.host, target.port)
@@ -166,6 +170,7 @@ class ProxyTarget(Struct, frozen=True):
     path: str
     userinfo: bool
     other_method: str | None = None  # if it is not GET
+    second_place: str = ""  # the name of a field that names another path
 
     @property
     def method(self) -> str:
@@ -201,9 +206,9 @@ def _plain_target(request: HttpRequestHead) -> ProxyTarget:
     _check_host(request, parsed)
     own = _bracketed(parsed.host) if parsed.default_port else f"{_bracketed(parsed.host)}:{parsed.port}"
     url, sent = f"{_PLAIN}{own}{path}", f"{path}{query}"
-    return ProxyTarget(
-        url, parsed.host, _port(parsed), own, sent, parsed.userinfo, None if request.method == "GET" else request.method
-    )
+    method = None if request.method == "GET" else request.method
+    second = next((name for name, _value in request.fields if names_second_place(name)), "")
+    return ProxyTarget(url, parsed.host, _port(parsed), own, sent, parsed.userinfo, method, second)
 
 
 def _split_target(target: str) -> tuple[str, str, str]:

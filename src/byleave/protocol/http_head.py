@@ -49,6 +49,9 @@ REROUTING = frozenset(
     | {"x-invoke-path", "x-matched-path", "x-middleware-rewrite", "x-middleware-subrequest"}
     | {"x-accel-redirect", "x-sendfile", "proxy"}  # the last one is a variable of CGI programs: http_proxy
 )
+# With these a request reads or writes a second place: copies and moves of WebDAV and of object stores.
+_SECOND_PLACES = frozenset({"destination", "x-copy-from"})
+_SECOND_PLACE_ENDS = ("-copy-source", "-rename-source")  # x-amz-copy-source, x-ms-rename-source and the like
 _FRAMING = frozenset({"connection", "content-length", "host", "transfer-encoding"})
 _SPECIAL = frozenset({"content-length", "expect", "transfer-encoding", "upgrade"})  # of a request
 _BODILESS = frozenset({204, 304})  # RFC 9112, section 6.3
@@ -204,6 +207,12 @@ def own_head(status: str, fields: Iterable[tuple[str, str]], *, keep: bool) -> b
 def reroutes(name: str) -> bool:
     """Whether some server takes a field for one that leads elsewhere."""
     return as_servers_read(name) in REROUTING
+
+
+def names_second_place(name: str) -> bool:
+    """Whether a field names another path than the one that the request is for."""
+    read = as_servers_read(name)
+    return read in _SECOND_PLACES or read.endswith(_SECOND_PLACE_ENDS)
 
 
 def as_servers_read(name: str) -> str:

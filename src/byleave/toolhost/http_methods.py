@@ -22,7 +22,7 @@ from byleave.errors import RequestError
 from byleave.guard.evaluation import UNKNOWN
 from byleave.net.endpoints import SCHEMES, in_ascii
 from byleave.net.http_client import LARGEST_BODY, HttpRequest
-from byleave.protocol.http_head import REROUTING, WORD, as_servers_read
+from byleave.protocol.http_head import REROUTING, WORD, as_servers_read, names_second_place
 from byleave.protocol.jsonrpc import ACCESS_DENIED, INTERNAL_ERROR, METHOD_NOT_FOUND
 from byleave.text import quoted
 from byleave.toolhost.codec import Params, bad, content_fields, denied
@@ -112,6 +112,8 @@ def _header(name: str, value: str, variable: Variable) -> Header:
     read = as_servers_read(name)
     if read in _OURS or read in REROUTING or read.startswith("proxy-"):
         raise bad(f"the header {quoted(name)} is not for tools to set: it says where a request goes, or where it ends")
+    if names_second_place(name):
+        raise bad(f"the header {quoted(name)} is not for tools to set: it names a path that no rule would see")
     filled = _VARIABLE.sub(lambda found: variable(found[1]), value)
     if _CONTROL.search(filled) or not _is_text(filled):
         raise bad(f"the value of the header {quoted(name)} holds characters that no header may have")
