@@ -210,6 +210,12 @@ def test_keys_that_cannot_be_relied_on_are_not_used(keys: Path) -> None:
     assert made.read(short) is None
 
 
+@pytest.mark.parametrize("odd", [{"kty": ["EC"]}, {"kty": "EC", "crv": {}}, {"kty": None}, {}, {"kty": 1, "crv": []}])
+def test_an_odd_key_keeps_nobody_from_the_good_ones(keys: Path, odd: dict[str, Any]) -> None:
+    keys.write_text(key_set({**odd, "kid": "odd"}, public("a", KEY, "ES256")))
+    assert isinstance(reader(keys).read(signed(kid="a")), Verified)
+
+
 def test_only_the_algorithms_that_are_configured_are_taken(keys: Path) -> None:
     made = reader(keys, algorithms=("EdDSA",))
     assert isinstance(made.read(signed()), Rejected)

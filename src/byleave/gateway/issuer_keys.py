@@ -179,7 +179,8 @@ def usable_keys(content: bytes, algorithms: frozenset[str], library: Any) -> tup
 def _key(each: dict[str, Any], algorithms: frozenset[str], library: Any) -> Key | None:
     """Return a key that we can use; None for others, which a set may well hold."""
     kid, use, named = each.get("kid"), each.get("use", "sig"), each.get("alg")
-    names = _USES.get((each.get("kty", ""), each.get("crv", "")), ())
+    kind, curve = each.get("kty"), each.get("crv", "")
+    names = _USES.get((kind, curve), ()) if isinstance(kind, str) and isinstance(curve, str) else ()
     usable = tuple([name for name in names if name in algorithms and named in (None, name)])
     if not usable or use != "sig" or not isinstance(kid, str | None):
         return None
