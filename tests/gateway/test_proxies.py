@@ -26,6 +26,8 @@ NAMES = (
     *("X-Envoy-External-Address", "Fastly-Client-IP", "Fly-Client-IP", "X-Azure-ClientIP", "CDN-Loop", "X-Rewrite-URL"),
     *("Ngrok-Auth-User-Email", "Tailscale-User-Login", "X-Vercel-Forwarded-For", "CloudFront-Viewer-Country"),
     *("X-Goog-IAP-JWT-Assertion", "X-AppEngine-User-IP", "X-Amz-Cf-Id", "X-Host", "Front-End-Https", "X-Scheme"),
+    *("X-NginX-Proxy", "Ali-Cdn-Real-Ip", "X-Auth-Request-User", "X-Remote-User", "X_WebAuth_User", "SSL-Client-Cert"),
+    *("X-Real-Proto", "X-Amzn-Oidc-Data", "X-Client-Cert-Dn", "X-SSL"),
 )
 PLAIN = (
     *("Host", "Accept", "Content-Type", "User-Agent", "Authorization", "Origin", "Mcp-Session-Id", "Mcp-Name"),

@@ -32,11 +32,14 @@ _MARKS = REROUTING | {
     *("x-remote-ip", "x-remote-addr", "remote-addr", "x-originating-ip", "x-proxyuser-ip", "wl-proxy-client-ip"),
     *("x-proxy-id", "x-real-port", "x-real-host", "x-scheme", "x-url-scheme", "front-end-https", "x-arr-log-id"),
     *("x-arr-ssl", "x-bluecoat-via", "x-varnish", "x-iisnode-remote-addr", "x-proxied-for", "x-proxied-host"),
+    *("x-nginx-proxy", "x-real-proto", "ali-cdn-real-ip", "x-ssl", "x-https"),
+    *("remote-user", "x-remote-user", "x-webauth-user", "x-authenticated-user"),  # of proxies that ask for a password
 }
 # As proxies, tunnels and networks of servers name their own fields.
 _STARTS = (
     *("x-forwarded", "x-original-", "x-envoy-", "x-ms-proxy", "x-azure-", "x-fd-", "x-amz-cf-", "x-appengine-"),
     *("x-goog-iap-", "x-vercel-", "x-nf-", "x-akamai-", "x-traefik-", "x-sucuri-", "x-tailscale-", "x-ngrok-"),
+    *("x-auth-request-", "ssl-client-", "x-ssl-", "x-client-cert", "x-amzn-oidc-", "x-amzn-mtls-"),
     *("cf-", "cloudfront-", "fastly-", "fly-", "akamai-", "tailscale-", "ngrok-", "incap-", "x-pomerium-"),
 )
 _MOST_HOPS = 32
