@@ -15,7 +15,7 @@ from byleave.gateway.requests import ServerQuestion
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SAMPLING = {"sampling": {}}
+SAMPLING: dict[str, Any] = {"sampling": {}}
 
 
 class Server:
