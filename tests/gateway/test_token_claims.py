@@ -85,6 +85,19 @@ def test_an_id_token_is_not_for_calling(case: str) -> None:
     assert why_no_access_token({"typ": "at+jwt"}, claims) is None  # the issuer says what it is
 
 
+@pytest.mark.parametrize("kind", [{}, {"typ": "at+jwt"}])
+@pytest.mark.parametrize("bound", [{"jkt": "x"}, {"jkt": None}, "jkt", ["jkt"]])
+def test_a_token_that_is_bound_to_a_key_is_no_bearer_token(kind: dict[str, str], bound: object) -> None:
+    refused = reader().read(MADE.by_hand({**HEADER, **kind}, {**CLAIMS, "cnf": bound}))
+    assert isinstance(refused, Rejected)
+    assert "bound to a key" in refused.why
+
+
+@pytest.mark.parametrize("bound", [None, {}, {"x5t#S256": "x"}])
+def test_a_token_that_is_bound_to_no_key_of_the_client_is_taken(bound: object) -> None:
+    assert isinstance(reader().read(MADE.by_hand(HEADER, {**CLAIMS, "cnf": bound})), Verified)
+
+
 def test_a_nonce_beside_scopes_is_in_an_access_token() -> None:
     assert isinstance(
         reader().read(MADE.by_hand(HEADER, {**CLAIMS, "nonce": "x", "scope": "a", "typ": "Bearer"})), Verified

@@ -88,9 +88,13 @@ def why_no_access_token(header: Mapping[str, Any], claims: Mapping[str, Any]) ->
     What an issuer marks as an access token is one. Else the marks of the other kinds count. `nonce` alone is none where
     there are scopes: some issuers put it into both, but ID tokens have no scopes.
     """
-    kind = header.get("typ", "jwt")
+    kind, bound = header.get("typ", "jwt"), claims.get("cnf")
     if not isinstance(kind, str) or kind.lower() not in _TYPES:
         return "the token is not an access token"
+    if bound is not None and (
+        not isinstance(bound, dict) or "jkt" in bound
+    ):  # RFC 9449: as a bearer token it is stolen
+        return "the token is bound to a key of its client (DPoP), and came without a proof of that"
     if kind.lower() in _ACCESS:
         return None
     marked = any(name in claims for name in _OF_ID_TOKENS) or any(
