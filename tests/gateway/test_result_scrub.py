@@ -1,8 +1,10 @@
 """Secrets that servers were given do not come back in their answers, and what was JSON stays JSON."""
 
+import html
 import json
 from base64 import b64encode, urlsafe_b64encode
 from typing import Any
+from urllib.parse import quote_plus
 
 import pytest
 from hypothesis import given, settings
@@ -46,6 +48,24 @@ def test_a_secret_is_hidden_in_every_spelling_we_promise(spelling: str) -> None:
     assert HIDDEN in text
     assert text.startswith("before ")
     assert text.endswith(" after")
+
+
+MARKED = 'p&ss<w>rd\'s "one"'
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        'p&amp;ss&lt;w&gt;rd\'s "one"',
+        html.escape(MARKED),
+        html.escape(MARKED).replace("&#x27;", "&#39;"),
+        "p&amp;ss&lt;w&gt;rd&#39;s &#34;one&#34;",
+        quote_plus(MARKED).lower(),
+    ],
+)
+def test_a_secret_is_hidden_in_a_page_that_says_it_back(page: str) -> None:
+    said = scrubbed(json.dumps({"text": f"<p>unknown user: {page}</p>"}), MARKED)
+    assert said == {"text": f"<p>unknown user: {HIDDEN}</p>"}
 
 
 def test_an_answer_without_secrets_is_the_very_same_object() -> None:

@@ -327,19 +327,28 @@ def _hidden(found: Match[str]) -> str:
 
 
 def _spellings(value: str) -> set[str]:
-    """Return the value as it is, as JSON writes it with and without ASCII escapes, and as URLs and base64 do."""
+    """Return the value as it is, as JSON writes it with and without ASCII escapes, and as URLs, pages and base64 do."""
     plain = value.encode("utf-8", "surrogatepass")
     encoded = b2a_base64(plain, newline=False).decode().rstrip("=")
-    forms, written = {value}, [value]
+    forms = {value, *_in_pages(value)}
+    written = list(forms)
     for _ in range(3):  # JSON inside of JSON is written with more backslashes each time
         written = [json.dumps(text, ensure_ascii=ascii_only)[1:-1] for text in written for ascii_only in (True, False)]
         forms.update(written)
-    forms |= {_percent(plain, ""), _percent(plain, "/"), _percent(plain, "").replace("%20", "+")}
-    forms |= {_percent(plain, "", hexes="%02x"), _percent(plain, "/", hexes="%02x")}
+    for hexes in ("%02X", "%02x"):
+        whole = _percent(plain, "", hexes)
+        forms |= {whole, _percent(plain, "/", hexes), whole.replace("%20", "+")}
     return forms | ({encoded} if len(encoded) >= 2 * SHORTEST else set())
 
 
-def _percent(plain: bytes, safe: str, hexes: str = "%02X") -> str:
+def _in_pages(value: str) -> Iterator[str]:
+    """Yield a value as HTML and XML write it, with the usual names and numbers for quotes."""
+    marked = value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for double, single in (('"', "'"), ("&quot;", "'"), ("&quot;", "&#x27;"), ("&quot;", "&#39;"), ("&#34;", "&#39;")):
+        yield marked.replace('"', double).replace("'", single)
+
+
+def _percent(plain: bytes, safe: str, hexes: str) -> str:
     kept = f"-._~{safe}"
     return "".join(
         [

@@ -5,8 +5,8 @@ it came. Else its texts, names and numbers are looked at one by one, as what the
 those that hold a secret are written anew; what was JSON stays JSON.
 
 It is the second line, as `core.redact` is, which knows the spellings: the value itself however JSON escapes it,
-JSON inside of JSON up to two levels deep as encoders write it, URLs, base64 and base64url at any offset, hex. A value
-that a server cuts into pieces, reverses or encrypts is not found: a server that means to betray it finds a way.
+JSON inside of JSON up to two levels deep as encoders write it, URLs, HTML, base64 and base64url at any offset, hex. A
+value that a server cuts into pieces, reverses or encrypts is not found: a server that means to betray it finds a way.
 """
 
 from __future__ import annotations
