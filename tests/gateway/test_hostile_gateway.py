@@ -8,6 +8,7 @@ import pytest
 
 from byleave.core.url import oddity
 from byleave.errors import ConfigErrors
+from byleave.gateway import notifications
 from byleave.gateway.interfaces import MessageContext
 from byleave.gateway.message import encode
 from byleave.gateway.notifications import NotificationQueue
@@ -301,6 +302,46 @@ def test_a_server_tells_of_changes_to_its_own_resources_only(play: Play) -> None
             assert len(seen) == (name == "files")
 
     play(scene, evil=with_resources(), files=with_resources("file:///a"))
+
+
+def test_a_client_subscribes_to_so_many_resources_and_no_more(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifications, "MOST_SUBSCRIBED", 3)
+
+    async def scene(talk: Talk) -> None:
+        client = talk.client()
+        await client.begin()
+
+        async def subscribed(uri: str) -> str:
+            said = await client.ask("resources/subscribe", {"uri": uri})
+            return said.get("error", {}).get("message", "")
+
+        assert "at most 8192 characters" in await subscribed(f"file:///{'x' * 8192}")
+        assert [await subscribed(f"file:///{name}") for name in "abca"] == [""] * 4
+        assert "at most 3 subscriptions" in await subscribed("file:///d")
+        assert (await client.ask("resources/unsubscribe", {"uri": "file:///a"}))["result"] == {}
+        assert await subscribed("file:///d") == ""
+        assert talk.servers["files"].methods().count("resources/subscribe") == 5
+
+    play(scene, files=with_resources("file:///a"))
+
+
+def test_a_client_that_listens_hears_of_so_many_resources_and_no_more(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifications, "MOST_SUBSCRIBED", 3)
+
+    async def scene(talk: Talk) -> None:
+        client = talk.stateless()
+        uris = [f"file:///{number}" for number in range(50)]
+        wanted = {"notifications": {"resourceSubscriptions": [7, f"file:///{'x' * 8192}", *uris]}}
+        listening = asyncio.ensure_future(client.exchange("subscriptions/listen", wanted))
+        while not client.sinks or not client.sinks[0].messages:
+            await asyncio.sleep(0.001)
+        kept = client.sinks[0].messages[0]["params"]["notifications"]["resourceSubscriptions"]
+        assert kept == uris[: 16 * 3]
+        listening.cancel()
+
+    play(scene, files=with_resources("file:///a"))
 
 
 def test_servers_with_the_same_progress_token_hear_of_their_own(play: Play) -> None:

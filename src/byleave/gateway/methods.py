@@ -238,7 +238,9 @@ class Methods:
         """Subscribe to resources for a client that listens; add to `kept` those that the caller may see."""
         view, notifications = self.view_of(request), self.notifications
         for uri in uris if isinstance(uris, list) else ():
-            server = (await self.catalog.owner(uri, view)).server if isinstance(uri, str) else None
+            if not isinstance(uri, str) or notifications.why_not_subscribed(uri):
+                continue
+            server = (await self.catalog.owner(uri, view)).server
             quotas = self.context.quotas.of(request.who.agent, server or "", None)
             if await self.too_busy(request, quotas) is not None:  # each is as good as a request
                 break
@@ -407,6 +409,10 @@ async def _read_resource(session: Methods, request: ClientRequest) -> None:
 
 
 async def _subscribe(session: Methods, request: ClientRequest) -> None:
+    why = session.notifications.why_not_subscribed(request.params.text("uri") or "")
+    if why:
+        await request.error(INVALID_REQUEST, why)
+        return
     server = await session.use_resource(request)
     if server is not None:
         session.notifications.subscribed[request.params.tree["uri"]] = server

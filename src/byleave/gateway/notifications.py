@@ -33,6 +33,9 @@ LOG = "notifications/message"
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 MOST_WAITING = 500  # messages for a client that does not read, or has no stream; the oldest go first
 MOST_BYTES = 4 << 20  # of them together, beyond the newest
+MOST_SUBSCRIBED = 1000  # resources of one client
+_CLIENTS_SHARING = 16  # how many clients of one principal may subscribe to as many as one
+LONGEST_SUBSCRIBED = 1 << 13  # characters of the URI of one
 _SEND_AGAIN = 0.05  # seconds
 
 
@@ -46,6 +49,15 @@ class Notifications:
         self.listeners: set[Listener] = set()
         self.subscribed: dict[str, str] = {}  # resources, and the server of each
         self.listened_for: Counter[str] = Counter()  # resources, and how many stateless clients listen for them
+
+    def why_not_subscribed(self, uri: str) -> str:
+        """Return why no subscription to a resource is taken: each is kept for as long as the session; empty if it is."""
+        if len(uri) > LONGEST_SUBSCRIBED:
+            return f"the URI of a subscription has at most {LONGEST_SUBSCRIBED} characters"
+        most = MOST_SUBSCRIBED * (_CLIENTS_SHARING if self._client.is_shared else 1)
+        if len(self.subscribed) >= most and uri not in self.subscribed:
+            return f"a client has at most {most} subscriptions; end one first"
+        return ""
 
     def list_changed(self, method: str) -> None:
         """Announce that a list has changed."""
