@@ -313,7 +313,7 @@ def test_a_client_subscribes_to_so_many_resources_and_no_more(play: Play, monkey
 
         async def subscribed(uri: str) -> str:
             said = await client.ask("resources/subscribe", {"uri": uri})
-            return said.get("error", {}).get("message", "")
+            return str(said.get("error", {}).get("message", ""))
 
         assert "at most 8192 characters" in await subscribed(f"file:///{'x' * 8192}")
         assert [await subscribed(f"file:///{name}") for name in "abca"] == [""] * 4
@@ -335,7 +335,7 @@ def test_a_client_that_listens_hears_of_so_many_resources_and_no_more(
         uris = [f"file:///{number}" for number in range(50)]
         wanted = {"notifications": {"resourceSubscriptions": [7, f"file:///{'x' * 8192}", *uris]}}
         listening = asyncio.ensure_future(client.exchange("subscriptions/listen", wanted))
-        while not client.sinks or not client.sinks[0].messages:
+        while not client.sinks or not client.sinks[0].messages:  # noqa: ASYNC110 -- plain lists
             await asyncio.sleep(0.001)
         kept = client.sinks[0].messages[0]["params"]["notifications"]["resourceSubscriptions"]
         assert kept == uris[: 16 * 3]

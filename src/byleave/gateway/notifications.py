@@ -51,7 +51,7 @@ class Notifications:
         self.listened_for: Counter[str] = Counter()  # resources, and how many stateless clients listen for them
 
     def why_not_subscribed(self, uri: str) -> str:
-        """Return why no subscription to a resource is taken: each is kept for as long as the session; empty if it is."""
+        """Return why a subscription is not taken, for each is kept as long as the session; empty if it is."""
         if len(uri) > LONGEST_SUBSCRIBED:
             return f"the URI of a subscription has at most {LONGEST_SUBSCRIBED} characters"
         most = MOST_SUBSCRIBED * (_CLIENTS_SHARING if self._client.is_shared else 1)
