@@ -301,6 +301,12 @@ def test_no_name_and_no_reason_from_outside_fills_a_row_of_ours() -> None:
     assert any("an agent with a long name wants a" in line for line in lines)
 
 
+def test_it_is_said_of_a_question_on_the_screen_that_its_order_may_be_another() -> None:
+    for value, is_said in (("cp \u05d0 > \u05d1", True), ("cp \u00e4 > \u6f22", False)):
+        lines, _screen = drawn(tree("a", value=value), columns=200)
+        assert any("from right to left" in line for line in lines) == is_said
+
+
 def test_of_two_answers_at_once_the_terminal_does_not_overwrite_the_first(root: Path) -> None:
     hold_back(root, "npm ci")
     workspace = Workspace(str(root))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from byleave.cli.terminal import _rows, ask_person
+from byleave.cli.terminal import _rows, ask_person, behind_bar
 from byleave.guard.evaluation import Question, Who
 from byleave.policy.load import Workspace
 from command import Terminal, at_terminal
@@ -116,6 +116,14 @@ def test_a_text_that_fills_whole_rows_stays_behind_the_bar(project: Path) -> Non
     rows = [row for row in seen.replace("\r", "").split("\n") if "everybody" in row or "\uff57" in row]
     assert rows
     assert [row for row in rows if not row.startswith("    | ") and not row.startswith("=>")] == []
+
+
+def test_it_is_said_that_a_terminal_may_turn_letters_from_right_to_left_around() -> None:
+    turned, plain = ("cp \u05d0 > \u05d1", "cp \u00e4 > \u6f22")
+    first, *said = behind_bar(turned, 200)
+    assert (first, len(said)) == (f"    | {turned}", 1)
+    assert "from right to left" in said[0]
+    assert list(behind_bar(plain, 200)) == [f"    | {plain}"]
 
 
 def test_the_name_of_an_agent_fills_no_row_of_ours(project: Path, own_home: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from byleave.cli.live_screen import requires_screen, show_live
 from byleave.cli.output import cut_to, paint
-from byleave.cli.terminal import BAR, is_long_name, wrapped
+from byleave.cli.terminal import BAR, TURNED, is_long_name, runs_to_the_left, wrapped
 from byleave.cli.workspace import open_workspace
 from byleave.dashboard.machine import Machine
 from byleave.dashboard.pending import PendingQuestions, first_of
@@ -231,3 +231,5 @@ def _named(name: str, value: str, width: int) -> Iterator[str]:
     rows = [row for line in value.split("\n") for row in wrapped(line, width - len(start))]
     for number, row in enumerate(rows):
         yield f"{start}{row}" if number == 0 else f"{' ' * (len(start) - 2)}| {row}"
+    if runs_to_the_left(value):
+        yield from wrapped(TURNED, width)

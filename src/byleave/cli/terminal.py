@@ -12,7 +12,7 @@ import termios
 from select import POLLIN, poll
 from time import monotonic
 from typing import TYPE_CHECKING
-from unicodedata import east_asian_width
+from unicodedata import bidirectional, east_asian_width
 
 from byleave.caller import parent_process
 from byleave.cli.output import paint, warn
@@ -248,6 +248,8 @@ def ancestors() -> Iterator[list[str] | None]:
 MOST_ROWS = 200  # what is longer cannot be read before it is answered
 _NARROWEST, _USUAL = 20, 72
 BAR = "    | "  # before text from outside
+_TO_THE_LEFT = ("R", "AL", "AN")  # as Unicode calls the direction of such letters and digits
+TURNED = "  This has letters that are read from right to left: your terminal may show its parts in another order."
 _LONGEST_NAME = 40  # characters of an agent's name in a row of ours
 _CHOICES = {
     "o": ONCE,
@@ -382,6 +384,13 @@ def behind_bar(text: str, width: int) -> Iterator[str]:
     """Yield a text from outside, escaped, in rows that fit, each behind a bar."""
     for line in text.split("\n"):
         yield from (f"{BAR}{row}" for row in wrapped(shown(line), width))
+    if runs_to_the_left(text):
+        yield from wrapped(TURNED, width + len(BAR))
+
+
+def runs_to_the_left(text: str) -> bool:
+    """Whether a text has letters that are read from right to left: some terminals turn what stands between them."""
+    return not text.isascii() and any(bidirectional(char) in _TO_THE_LEFT for char in text)
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:
