@@ -261,7 +261,7 @@ class PendingQuestions:
     def _change(self, key: str, question: StoredQuestion) -> list[str]:
         """Return how a file would change; worked out again only where the file is another one by now."""
         path = str((question.input or {}).get("file_path", ""))
-        with _Opened(os.path.join(question.root, path) if path else "") as file:
+        with _Opened(_changed_file(question, path)) as file:
             known = self._changes.get((key, file.stamp))
             if known is None:
                 lines = change_in(question.input, {path: file.content()})
@@ -295,6 +295,18 @@ class PendingQuestions:
         if waiting.held is not None:
             return answering.held(waiting.held, CHOICES[word], reason=reason, rule=rule, seen=seen)
         return waiting.approval is not None and answering.waiting(waiting.approval, CHOICES[word], rule=rule, seen=seen)
+
+
+def _changed_file(question: StoredQuestion, path: str) -> str:
+    """Return the file that an input names, if an action of the question is about that very file; else nothing.
+
+    An agent may name another one beside it: compared with that, what is new would look as if it were there already.
+    """
+    named = [str(each.action["path"]) for each in question.actions if each.action.get("path")]
+    if not path or any("\0" in each for each in (path, *named)):
+        return ""
+    whole, *others = [os.path.realpath(os.path.join(question.root, each)) for each in (path, *named)]
+    return whole if whole in others else ""
 
 
 def first_of(found: Iterable[Waiting], most: int) -> list[Waiting]:
