@@ -17,6 +17,7 @@ from byleave.core.net_rules import (
     NetRule,
     NetTable,
     decide_net,
+    hands_out_credentials,
     may_dial,
     refuse_public,
     specificity,
@@ -329,6 +330,7 @@ def test_an_address_that_hands_out_credentials_is_not_public_where_all_public_on
 @pytest.mark.parametrize("address", NO_ADDRESS)
 def test_what_is_no_address_is_not_dialled(address: str) -> None:
     assert not may_dial(OPEN, address)
+    assert not hands_out_credentials(address)
 
 
 def test_a_denying_rule_and_no_rule_dial_nothing() -> None:

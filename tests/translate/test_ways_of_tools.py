@@ -156,11 +156,17 @@ def test_odd_ends_of_lines_hide_no_header(*, line: str, clear: bool) -> None:
     assert (found_in("edit", {"patch": text})[1] == "") is clear
 
 
-def test_a_method_that_is_no_text_is_doubtful() -> None:
-    _, problem = found_in("fetch", {"url": "https://example.com", "method": 5})
-    assert problem.endswith("is no text")
+ODD_INPUTS = [
+    ("fetch", {"url": "https://example.com", "method": 5}, "is no text"),
+    ("search", {"query": 5}, "is no text"),
+    ("read", {"file_path": "a", "paths": [{"command": "x"}]}, "holds more than is understood"),
+    ("execute", {"command": "ls", "args": [{"command": "x"}]}, "holds more than is understood"),
+    ("move", {"source": [{"command": "x"}], "destination": "b"}, "holds more than is understood"),
+    ("read", ["a"], "its input is no object"),
+]
 
 
-def test_what_hides_below_a_name_is_doubtful() -> None:
-    _, problem = found_in("read", {"file_path": "a", "paths": [{"command": "x"}]})
-    assert problem.endswith("holds more than is understood")
+@pytest.mark.parametrize(("kind", "raw", "said"), ODD_INPUTS)
+def test_an_input_of_an_odd_form_is_doubtful(kind: str, raw: Any, said: str) -> None:
+    _, problem = found_in(kind, raw)
+    assert said in problem
