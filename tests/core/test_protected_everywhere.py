@@ -97,6 +97,8 @@ def test_a_name_is_protected_wherever_it_stands(path: str, expected: str | None)
         ("/usr/src/app", "main.c", None),
         ("/etc/nixos", "configuration.nix", None),
         ("/home/u/.config/byleave", "config.toml", "/home/u/.config/byleave guarded"),
+        ("/home/u/tools/bin", "x", None),
+        ("/home/u", "tools/bin/x", "/home/u/tools/bin protected"),
     ],
 )
 def test_only_a_final_place_protects_all_of_a_workspace_inside_it(root: str, path: str, expected: str | None) -> None:
