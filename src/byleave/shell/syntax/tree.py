@@ -236,6 +236,17 @@ def yields_number(substitution: Substitution) -> bool:
     return _prints_numbers([word or "" for word in words])
 
 
+def _only_command(substitution: Substitution) -> list[str]:
+    """Return the words of a `$(..)` that runs one plain command, "" for one known only at run time; else nothing."""
+    items = substitution.body.items
+    node = items[0][0] if len(items) == 1 and not items[0][1] else None
+    if isinstance(node, Pipeline) and len(node.stages) == 1 and not node.negated:
+        node = node.stages[0]
+    if substitution.kind != "command" or not isinstance(node, Simple) or node.assignments:
+        return []
+    return [word.text or "" for word in node.words]
+
+
 # Of `git rev-parse`: with these it prints names of objects.
 _OF_OBJECTS = frozenset(["--verify", "--short", "-q", "--quiet"])
 _REVISION = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@^~./-")
@@ -246,13 +257,7 @@ def yields_object(substitution: Substitution) -> bool:
 
     Of a word that is no revision `git rev-parse` prints the word, so none may begin with a dash, or with `^`.
     """
-    items = substitution.body.items
-    node = items[0][0] if len(items) == 1 and not items[0][1] else None
-    if isinstance(node, Pipeline) and len(node.stages) == 1 and not node.negated:
-        node = node.stages[0]
-    if substitution.kind != "command" or not isinstance(node, Simple) or node.assignments:
-        return False
-    words = [word.text or "" for word in node.words]
+    words = _only_command(substitution)
     if words[:2] == ["git", "rev-parse"]:
         revisions = [word for word in words[2:] if word not in _OF_OBJECTS]
     elif words[:2] == ["git", "merge-base"]:
@@ -267,14 +272,10 @@ _FINDERS = (["which"], ["command", "-v"], ["type", "-p"], ["type", "-P"])
 
 def yields_program(substitution: Substitution) -> bool:
     """Return whether a `$(..)` prints where a program is, or nothing: `$(which python3)`."""
-    items = substitution.body.items
-    node = items[0][0] if len(items) == 1 and not items[0][1] else None
-    if isinstance(node, Pipeline) and len(node.stages) == 1 and not node.negated:
-        node = node.stages[0]
-    if substitution.kind != "command" or not isinstance(node, Simple) or node.assignments:
+    words = _only_command(substitution)
+    if words[:-1] not in _FINDERS:
         return False
-    words = [word.text or "" for word in node.words]
-    return words[:-1] in _FINDERS and words[-1].replace("-", "").replace(".", "").isalnum() and words[-1][0] != "-"
+    return words[-1].replace("-", "").replace(".", "").isalnum() and words[-1][0] != "-"
 
 
 def is_decimal(text: str) -> bool:
